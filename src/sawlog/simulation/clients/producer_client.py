@@ -154,6 +154,8 @@ class ProducerClient(ClusterClient):
             write.ended_ms = now_ms
             if offset >= 0:
                 write.offset = offset + place
+            if outcome is Outcome.ACKNOWLEDGED and self._history.on_acknowledged is not None:
+                self._history.on_acknowledged(write)
         if outcome is Outcome.ACKNOWLEDGED:
             partition = self._batch[0].partition
             self._sequences[partition] = self._sequences.get(partition, 0) + len(self._batch)

@@ -4,6 +4,7 @@ The checks of this folder judge it when the run is over. A write without a clear
 success nor a failure.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -66,6 +67,8 @@ class History:
     """By partition: everything in the log, read from the start after all faults have healed."""
     committed: dict[tuple[str, int], int] = field(default_factory=dict)
     """By group and partition: the highest acknowledged commit."""
+    on_acknowledged: Callable[[Write], None] | None = None
+    """Called with each write in the event that acknowledges it."""
 
     def count(self, outcome: Outcome) -> int:
         return sum(write.outcome is outcome for write in self.writes)

@@ -41,8 +41,6 @@ class CommittedLog:
     batches: dict[int, Batch] = field(default_factory=dict)
     stored: PartitionState | None = None
     """The partition's state in the store."""
-    enough_in_sync_ms: int = 0
-    """When the stored in-sync set last had `min.insync.replicas` members."""
 
     def learn(self, log: Log, high_watermark: int) -> None:
         """Add what a leader has committed."""

@@ -46,8 +46,11 @@ class ReplicaChange:
     @property
     def is_in_sync(self) -> bool:
         """Whether the stored in-sync set has the replica, with the directory that it runs on."""
-        stored = self.partition.stored
-        return stored is not None and self.node.id in stored.isr
+        stored, broker = self.partition.stored, self.node.broker
+        member = None if stored is None else stored.member(self.node.id)
+        if member is None or broker is None:
+            return False
+        return member.directory_id == broker.components.directory.directory_id
 
     @property
     def leads(self) -> bool:
@@ -85,7 +88,6 @@ class Observer:
         self._invariants = invariants
         self._seen: dict[NodeId, dict[PartitionKey, tuple[Replica, Seen]]] = {}
         self._states: list[StateChange] = []
-        self._min_in_sync: dict[PartitionKey, int] = {}
         self.partitions: dict[PartitionKey, CommittedLog] = {}
         cluster.service.on_write = self._store_written
 

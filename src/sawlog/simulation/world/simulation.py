@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sawlog.core.ids import NodeId
 from sawlog.simulation.history.checks import check_history
 from sawlog.simulation.history.history import Outcome
+from sawlog.simulation.invariants.acknowledgements import Acknowledgements
 from sawlog.simulation.invariants.all_invariants import all_invariants
 from sawlog.simulation.invariants.liveness import Liveness
 from sawlog.simulation.invariants.observer import Observer
@@ -17,7 +18,7 @@ from sawlog.simulation.invariants.violation import Violation
 from sawlog.simulation.world.fault_injector import FaultInjector
 from sawlog.simulation.world.faults import Fault, plan_faults
 from sawlog.simulation.world.simulated_cluster import SimulatedCluster
-from sawlog.simulation.world.workload import ClusterWorkload
+from sawlog.simulation.world.workload import TOPIC, ClusterWorkload
 
 START_MS = 60_000
 """How long a cluster without faults may take to serve."""
@@ -76,7 +77,10 @@ class Simulation:
         factor = min(options.replication_factor, options.brokers)
         self.cluster = SimulatedCluster(seed, options.brokers, factor)
         self.workload = ClusterWorkload(self.cluster, seed, factor)
-        self.observer = Observer(self.cluster, all_invariants())
+        acknowledgements = Acknowledgements(self.cluster.schedule, TOPIC, self.workload.min_in_sync)
+        self.workload.history.on_acknowledged = acknowledgements.acknowledged
+        invariants = [*all_invariants(self.cluster), acknowledgements]
+        self.observer = Observer(self.cluster, invariants)
         self.injector = FaultInjector(self.cluster, self._may_empty)
         self.events = 0
         self._errors = _ErrorLines()
