@@ -14,12 +14,20 @@ if TYPE_CHECKING:
 
 
 class CoordinatorPartition:
-    """The PartitionWriter and PartitionReader of one replica that this broker leads."""
+    """The PartitionWriter and PartitionReader of one replica in one leader epoch of this broker.
 
-    __slots__ = ("_partition",)
+    Later epochs need another: the records in between may be of another coordinator (KAFKA-20634).
+    """
+
+    __slots__ = ("_leader_epoch", "_partition")
 
     def __init__(self, partition: "Replica") -> None:
         self._partition = partition
+        self._leader_epoch = partition.leader_epoch
+
+    def _check_epoch(self) -> None:
+        if self._partition.leader_epoch != self._leader_epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     @property
     def name(self) -> "TopicPartition":
@@ -32,6 +40,7 @@ class CoordinatorPartition:
         return self._partition.log.config.max_message_bytes
 
     def append(self, batch: memoryview, *, is_awaited: bool) -> int:
+        self._check_epoch()
         self._partition.check_min_in_sync()
         header = read_header(batch)
         appended = self._partition.append(
@@ -40,6 +49,11 @@ class CoordinatorPartition:
         return appended.base_offset + header.last_offset_delta + 1
 
     def when_committed(self, offset: int, action: "OnCommitted") -> None:
+        try:
+            self._check_epoch()
+        except KafkaError as error:
+            action(error)
+            return
         self._partition.when_committed(offset, action)
 
     # PartitionReader
@@ -53,6 +67,7 @@ class CoordinatorPartition:
         return self._partition.log.end_offset
 
     def read(self, offset: int, max_bytes: int, *, limit_offset: int) -> bytes | None:
+        self._check_epoch()
         try:
             found = self._partition.log.read(
                 offset, max_bytes, limit_offset=limit_offset, whole_first_batch=True

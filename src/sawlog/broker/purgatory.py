@@ -103,8 +103,7 @@ def reply_after_commit(
         for name in partitions
         if (replica := context.replicas.by_partition.get(name)) is not None
         and replica.high_watermark < replica.log.end_offset
-        and replica.leader is not None
-        and replica.leader.is_sole
+        and replica.can_commit_alone
     ]
     if uncommitted:
         _DelayedReply(context.purgatory, request, respond).park(uncommitted)

@@ -27,7 +27,8 @@ from sawlog.core.ids import (
     TopicPartition,
 )
 from sawlog.core.ports import DiskError
-from sawlog.replication.replica import Replica, ReplicationContext
+from sawlog.replication.leader import IsrTotals, ReplicationContext
+from sawlog.replication.replica import Replica
 from sawlog.replication.roles import Role
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.core.config import BrokerConfig
     from sawlog.core.ports import Clock, Timer
+    from sawlog.replication.isr_writer import IsrWriter
     from sawlog.storage.log import Log
     from sawlog.storage.log_config import LogConfig
     from sawlog.storage.log_directory import LogDirectory
@@ -71,11 +73,22 @@ class Replicas:
         *,
         clock: "Clock",
         timer: "Timer",
+        isr_writer: "IsrWriter | None" = None,
     ) -> None:
-        """`coordinators` has the owner of each internal topic, to be notified of its leadership."""
+        """`coordinators` has the owner of each internal topic, to be notified of its leadership.
+        Without `isr_writer` the in-sync sets change only by the controller's doing."""
         self._node_id = node_id
+        self._config = config
+        self.isr_totals = IsrTotals()
         self._context = ReplicationContext(
-            node_id, commits_on_flush=config["flush.policy"] == FLUSH_BEFORE_COMMIT
+            node_id,
+            clock,
+            timer,
+            live_brokers=lambda: metadata.image.brokers,
+            commits_on_flush=config["flush.policy"] == FLUSH_BEFORE_COMMIT,
+            lag_max_ms=lambda: config["replica.lag.time.max.ms"],
+            isr_writer=isr_writer,
+            totals=self.isr_totals,
         )
         self._retention_check_ms: int = config["log.retention.check.interval.ms"]
         self._metadata = metadata
@@ -121,10 +134,14 @@ class Replicas:
             except Exception:
                 changed = after or before
                 logger.exception("topic not applied", topic=changed and changed.name)
+        if new.brokers is not old.brokers:
+            for replica in tuple(self.by_partition.values()):
+                replica.brokers_changed()
         if is_first:
             self._report_missing()
             self._set_aside_strays()
             self._schedule_retention()
+            self._schedule_isr_check()
 
     def _apply_topic(self, before: TopicImage | None, after: TopicImage) -> None:
         config = self._log_configs.with_overrides(after.configs)
@@ -160,7 +177,7 @@ class Replicas:
         ):
             coordinator.resign(replica.name.partition)
         if state.leader == self._node_id:
-            replica.lead(state.leader_epoch, state, self._metadata.image.brokers)
+            replica.lead(state.leader_epoch, state)
             if coordinator is not None:
                 coordinator.lead(replica)
         elif state.leader == NO_NODE:
@@ -251,6 +268,18 @@ class Replicas:
         self._directory.close_cleanly()
         for replica in self.by_partition.values():
             replica.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    # In-sync sets
+
+    def _schedule_isr_check(self) -> None:
+        """As often as Kafka does: a slow follower leaves after 1 to 1.5 times the maximum lag."""
+        lag_max_ms: int = self._config["replica.lag.time.max.ms"]
+        self._timer.after(max(lag_max_ms // 2, 1), self._check_in_sync_sets)
+
+    def _check_in_sync_sets(self) -> None:
+        for replica in tuple(self.by_partition.values()):
+            replica.check_in_sync_set()
+        self._schedule_isr_check()
 
     # Retention
 

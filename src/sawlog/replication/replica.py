@@ -7,18 +7,18 @@ ends, because a later leader may have replaced its records.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Protocol
 
-from sawlog.cluster.metadata_image import NO_NODE, BrokerImage, PartitionImage
+from sawlog.cluster.metadata_image import NO_NODE, PartitionImage
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
 from sawlog.core.ports import DiskError, FileSlice
 from sawlog.protocol.record_batch import BatchHeader
 from sawlog.replication.follower import Follower
-from sawlog.replication.leader import Leader
+from sawlog.replication.follower_progress import FollowerFetch
+from sawlog.replication.leader import Leader, ReplicationContext
 from sawlog.replication.roles import Event, Role, next_role
 from sawlog.storage.append_origin import AppendOrigin
 from sawlog.storage.log import Appended, Log
@@ -36,20 +36,11 @@ delay saves a producer with acks=1 one fdatasync per batch.
 OnCommitted = Callable[[KafkaError | None], None]
 
 
-class HighWatermarkListener(Protocol):
-    """A parked Fetch, which is retried when a high watermark moves."""
+class OffsetListener(Protocol):
+    """A parked Fetch, which is retried when the offset moves that it waits for."""
 
-    def high_watermark_moved(self) -> None:
-        """The high watermark has moved, or the replica has failed or closed."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicationContext:
-    """What all replicas of a broker share."""
-
-    node_id: NodeId
-    commits_on_flush: bool
-    """Whether only flushed records are committed (`flush.policy=commit`)."""
+    def offset_moved(self) -> None:
+        """The offset has moved, or the replica has changed its role, failed or closed."""
 
 
 class Replica:
@@ -61,8 +52,11 @@ class Replica:
     """
 
     __slots__ = (
+        "_context",
+        "_deletions",
         "_flush",
         "_listeners",
+        "_log_end_listeners",
         "_waiting",
         "commits_on_flush",
         "follower",
@@ -82,6 +76,7 @@ class Replica:
         self.log = log
         self.name = name
         self.topic_id = topic_id
+        self._context = context
         self.node_id = context.node_id
         self.commits_on_flush = context.commits_on_flush
         self.role = Role.IDLE
@@ -92,7 +87,9 @@ class Replica:
         self._flush = log.flush
         self._flush.listen(self._flushed)
         self._waiting: deque[tuple[int, OnCommitted]] = deque()
-        self._listeners: dict[HighWatermarkListener, None] = {}
+        self._listeners: dict[OffsetListener, None] = {}
+        self._log_end_listeners: dict[OffsetListener, None] = {}
+        self._deletions: list[tuple[int, OnCommitted]] = []
 
     @property
     def high_watermark(self) -> Offset:
@@ -101,19 +98,23 @@ class Replica:
 
     # Roles
 
-    def lead(
-        self, epoch: LeaderEpoch, image: PartitionImage, brokers: Mapping[NodeId, BrokerImage]
-    ) -> None:
+    def lead(self, epoch: LeaderEpoch, image: PartitionImage) -> None:
         """Lead from now on in `epoch`, which is on disk before its first append."""
         if not self._enter(Event.LEAD, epoch, self.node_id):
             return
         if self.leader is None:
             self.log.assign_epoch(epoch)
-            self.leader = Leader(image.isr, brokers)
+            self.leader = Leader(
+                self.name,
+                self.topic_id,
+                image,
+                self._context,
+                start_offset=self.log.end_offset,
+                isr_changed=self._isr_changed,
+            )
         else:
-            self.leader.isr = image.isr
-            self.leader.brokers = brokers
-        self._advance()
+            self.leader.adopt(image)
+        self._isr_changed()
         self._request_flush()
 
     def follow(self, epoch: LeaderEpoch, leader: NodeId) -> None:
@@ -140,13 +141,18 @@ class Replica:
         is_new_epoch = epoch > self.leader_epoch
         role = next_role(self.role, event, is_new_epoch=is_new_epoch)
         if role is not self.role or is_new_epoch:
-            self.leader = None
-            self.follower = None
+            self._end_role()
             self.role = role
             self.leader_epoch = epoch
             self.leader_id = leader
             self._fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         return True
+
+    def _end_role(self) -> None:
+        if self.leader is not None:
+            self.leader.end()
+            self.leader = None
+        self.follower = None
 
     def check_epoch(self, current: int) -> None:
         """Reject a client that expects an older or newer leader epoch (KIP-320)."""
@@ -193,11 +199,14 @@ class Replica:
             self._flush.request(self.log.end_offset)
         else:
             self._flush.request_within(QUIET_FLUSH_MS)
+        if self._log_end_listeners:
+            _wake(self._log_end_listeners)
         return appended
 
     def when_committed(self, offset: int, action: OnCommitted) -> None:
         """Call `action` once the high watermark is at or beyond `offset`; now, if it is already.
-        NOT_LEADER_OR_FOLLOWER if this replica does not lead, or ends to."""
+        It gets NOT_LEADER_OR_FOLLOWER if this replica does not lead, or when its epoch ends, and
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND if the in-sync set becomes too small."""
         if self.leader is None:
             action(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
@@ -209,14 +218,69 @@ class Replica:
             offset = waiting[-1][0]
         waiting.append((offset, action))
         self._flush.request(offset)
+        _wake(self._log_end_listeners)  # followers flush at once while a request waits
 
-    def watch(self, listener: HighWatermarkListener) -> None:
+    def watch(self, listener: OffsetListener) -> None:
         """Call `listener` at every move of the high watermark, until `unwatch`."""
         self._listeners[listener] = None
         self._request_flush()
+        _wake(self._log_end_listeners)
 
-    def unwatch(self, listener: HighWatermarkListener) -> None:
+    def watch_log_end(self, listener: OffsetListener) -> None:
+        """Call `listener`, a follower's fetch, when the log end offset or the high watermark moves
+        and when a request begins to wait, until `unwatch`."""
+        self._log_end_listeners[listener] = None
+
+    def unwatch(self, listener: OffsetListener) -> None:
         self._listeners.pop(listener, None)
+        self._log_end_listeners.pop(listener, None)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a request waits for the commit of what is written."""
+        return self.log.high_watermark < self.log.end_offset and bool(
+            self._waiting or self._listeners
+        )
+
+    # Followers
+
+    def fetched(self, fetch: FollowerFetch) -> None:
+        """Record the progress of a follower whose log agrees with this one up to its fetch offset;
+        NOT_LEADER_OR_FOLLOWER if it comes from an earlier process."""
+        leader = self.leader
+        assert leader is not None
+        leader.fetched(fetch, leader_end_offset=self.log.end_offset)
+        leader.expand(fetch.node, self.log.high_watermark)
+        self._advance()
+        if self._deletions:
+            self._complete_deletions()
+
+    def check_in_sync_set(self) -> None:
+        """Remove followers that are not caught up from the in-sync set."""
+        if self.leader is not None:
+            self.leader.shrink(self.log.end_offset)
+
+    def brokers_changed(self) -> None:
+        """The set of live brokers has changed: deletions do not wait for dead ones."""
+        if self._deletions:
+            self._complete_deletions()
+
+    def _isr_changed(self) -> None:
+        """The in-sync set has changed: the high watermark may advance (KAFKA-13091), or the records
+        of waiters have too few replicas now."""
+        self._advance()
+        if self._waiting and self._is_under_min_isr():
+            self._fail_waiters(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+
+    def _is_under_min_isr(self) -> bool:
+        return self.leader is not None and self.leader.is_under_min_isr(
+            self.log.config.min_insync_replicas
+        )
+
+    @property
+    def can_commit_alone(self) -> bool:
+        """Whether a flush of this replica commits everything that is written."""
+        return self.leader is not None and self.leader.is_sole and not self._is_under_min_isr()
 
     def close(self, error: KafkaError) -> None:
         """Close the replica: waiters for committed offsets succeed, the others get `error`.
@@ -226,8 +290,7 @@ class Replica:
         self._flush.listen(None)
         self._advance()
         self.role = next_role(self.role, Event.CLOSE, is_new_epoch=False)
-        self.leader = None
-        self.follower = None
+        self._end_role()
         self._fail(error)
 
     # Reading
@@ -249,6 +312,29 @@ class Replica:
         if target > self.log.start_offset:
             self.log.advance_start(target)
         return Offset(self.log.start_offset)
+
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start offset of the live replicas."""
+        own = self.log.start_offset
+        return own if self.leader is None else self.leader.low_watermark(own)
+
+    def when_deleted(self, offset: int, action: OnCommitted) -> None:
+        """Call `action` once no live replica has records below `offset`; now, if it is so."""
+        if self.low_watermark >= offset:
+            action(None)
+        else:
+            self._deletions.append((offset, action))
+            _wake(self._log_end_listeners)
+
+    def _complete_deletions(self) -> None:
+        low_watermark = self.low_watermark
+        deletions, self._deletions = self._deletions, []
+        for offset, action in deletions:
+            if offset <= low_watermark:
+                _call(action, None)
+            else:
+                self._deletions.append((offset, action))
 
     # Flushing
 
@@ -286,10 +372,16 @@ class Replica:
             self.follower.flushed()
 
     def _advance(self) -> None:
+        """Move the high watermark to what the in-sync replicas have, and call its waiters."""
         log = self.log
-        if self.leader is None:
+        leader = self.leader
+        if leader is None:
             return
         committed = log.flushed_offset if self.commits_on_flush else log.end_offset
+        if leader.followers:
+            if self._is_under_min_isr():
+                return
+            committed = leader.committed_offset(committed, log.end_offset)
         if committed <= log.high_watermark:
             return
         log.set_high_watermark(committed)
@@ -299,14 +391,28 @@ class Replica:
         self._wake_listeners()
 
     def _wake_listeners(self) -> None:
-        for listener in tuple(self._listeners):
-            listener.high_watermark_moved()
+        """Wake all parked fetches."""
+        if self._listeners:
+            _wake(self._listeners)
+        if self._log_end_listeners:
+            _wake(self._log_end_listeners)
 
     def _fail(self, error: KafkaError) -> None:
+        self._fail_waiters(error)
+        deletions, self._deletions = self._deletions, []
+        for _, action in deletions:
+            _call(action, error)
+        self._wake_listeners()
+
+    def _fail_waiters(self, error: KafkaError) -> None:
         waiting, self._waiting = self._waiting, deque()
         for _, action in waiting:
             _call(action, error)
-        self._wake_listeners()
+
+
+def _wake(listeners: dict[OffsetListener, None]) -> None:
+    for listener in tuple(listeners):
+        listener.offset_moved()
 
 
 def _call(action: OnCommitted, error: KafkaError | None) -> None:

@@ -387,6 +387,8 @@ class Log:
 
     def _set_start(self, offset: int) -> None:
         self.start_offset = offset
+        if offset > self.high_watermark:  # of a follower: the leader has deleted them
+            self.set_high_watermark(offset)
         self.epochs.truncate_start(offset)
 
     def _drop_oldest(self, count: int) -> list[str]:
@@ -485,6 +487,7 @@ class Log:
         """Set the high watermark of replication, which the next checkpoint writes."""
         assert offset <= self.end_offset
         self.high_watermark = offset
+        self._owner.high_watermark_moved()
 
     def stop_appends(self) -> None:
         """The data directory went offline: the next append fails."""

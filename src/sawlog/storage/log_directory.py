@@ -325,6 +325,9 @@ class LogDirectory:
     def flushed(self, log: Log) -> None:
         self._checkpointer.changed(log)
 
+    def high_watermark_moved(self) -> None:
+        self._checkpointer.high_watermark_moved()
+
     def rolled(self, log: Log) -> None:
         self._checkpointer.rolled(log)
 

@@ -56,7 +56,7 @@ class WaitingFetch:
     def __init__(self) -> None:
         self.looks = 0
 
-    def high_watermark_moved(self) -> None:
+    def offset_moved(self) -> None:
         self.looks += 1
 
 
@@ -230,10 +230,9 @@ def test_a_client_with_another_leader_epoch_is_rejected() -> None:
     machine = SimulatedMachine(1)
     partition = create_replica(machine)
     epoch = LeaderEpoch(partition.leader_epoch + 5)
-    image = machine.broker.metadata.image
-    state = image.partition("t", 0)
+    state = machine.broker.metadata.image.partition("t", 0)
     assert state is not None
-    partition.lead(epoch, state._replace(leader_epoch=epoch), image.brokers)
+    partition.lead(epoch, state._replace(leader_epoch=epoch))
     partition.check_epoch(-1)
     partition.check_epoch(partition.leader_epoch)
     with pytest.raises(KafkaError) as old:

@@ -188,7 +188,7 @@ class _Fetch:
             replica.watch(self)
         self._context.purgatory.park(self._request.client, self, self._message.max_wait_ms)
 
-    def high_watermark_moved(self) -> None:
+    def offset_moved(self) -> None:
         """Read once at the end of this turn, however many watermarks move in it."""
         if self._next_read is None:
             self._next_read = self._context.timer.after(0, self._try_complete)
