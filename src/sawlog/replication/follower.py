@@ -148,8 +148,6 @@ class Follower:
             log.restart_at(leader_start_offset)
         elif leader_start_offset > log.start_offset:
             log.advance_start(leader_start_offset)
-            if log.high_watermark < leader_start_offset:
-                log.set_high_watermark(leader_start_offset)
 
     def _follow_high_watermark(self, leader_high_watermark: int) -> None:
         log = self.log

@@ -18,7 +18,8 @@ from sawlog.protocol.messages.fetch_response import (
 )
 from sawlog.protocol.peers import OnResponse, PeerError
 from sawlog.protocol.schema import Message
-from sawlog.replication.replica import Replica, ReplicationContext
+from sawlog.replication.leader import ReplicationContext
+from sawlog.replication.replica import Replica
 from support.storage.logs import SimulatedStorage
 
 NODE = NodeId(1)
@@ -84,8 +85,14 @@ class FollowingBroker(SimulatedStorage):
         super().__init__(disk_delay_ms=FLUSH_MS)
         values = {name.replace("_", "."): value for name, value in settings.items()}
         config = BrokerConfig(values)
-        self.context = ReplicationContext(NODE, commits_on_flush=config["flush.policy"] == "commit")
         self.metadata = MetadataCache()
+        self.context = ReplicationContext(
+            NODE,
+            self.schedule,
+            self.schedule,
+            live_brokers=lambda: self.metadata.image.brokers,
+            commits_on_flush=config["flush.policy"] == "commit",
+        )
         self.set_brokers(leader_port=9092)
         self.peers = ScriptedPeers()
         self.fetchers = ReplicaFetchers(NODE, config, self.metadata, self.peers, self.schedule)

@@ -1,6 +1,7 @@
 """A data directory on the simulated disk, and builders of records and batches for its logs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from sawlog.core.ids import PartitionIndex, TopicId, TopicName, TopicPartition
 from sawlog.core.ports import DiskError, FileSlice
@@ -38,8 +39,10 @@ class SimulatedStorage:
         self._flushes_at_checkpoint = flushes_at_checkpoint
         self.schedule = Schedule(seed)
         self.random = SeededRandom(seed)
-        self._disk_delay_ms = disk_delay_ms
-        self.disk = SimulatedDisk(self._after_disk_delay)
+        schedule = self.schedule
+        self.disk = SimulatedDisk(
+            partial(schedule.after, disk_delay_ms) if disk_delay_ms else schedule.soon
+        )
         self.open()
 
     def open(self) -> None:
@@ -54,9 +57,6 @@ class SimulatedStorage:
             start_cleaner=self._start_cleaner if self.cleaner_config else None,
         )
         self.directory.open()
-
-    def _after_disk_delay(self, action: Callable[[], None]) -> None:
-        self.schedule.after(self._disk_delay_ms, action)
 
     def _start_cleaner(self, _: float) -> CleanerWorker:
         return SteppedCleaner(self.disk, self.schedule)
