@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sawlog.simulation.history.history import History, Outcome
+from sawlog.simulation.history.history import ACKS_ALL, History, Outcome
 from sawlog.simulation.invariants.violation import Violation
 
 
@@ -34,7 +34,7 @@ def _reads(history: History) -> Iterator[tuple[int, int, bytes, str]]:
         for offset, value in records:
             yield partition, offset, value, "the last reader"
     for write in history.writes:
-        if write.offset >= 0:
+        if write.offset >= 0 and write.acks == ACKS_ALL:  # another one may be lost
             yield (
                 write.partition,
                 write.offset,
