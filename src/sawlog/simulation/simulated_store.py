@@ -9,7 +9,7 @@ session timeout, the service itself ends the session of a client that it has not
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from sawlog.cluster.store_tree import Change, StoreTree, Watches
 from sawlog.core.ports import Timer
@@ -26,7 +26,7 @@ from sawlog.core.store import (
     StoreError,
     Watch,
 )
-from sawlog.simulation.schedule import Schedule, SeededRandom
+from sawlog.simulation.schedule import Schedule, SeededRandom, TimerScope
 
 MAX_DELAY_MS = 3
 RECONNECT_MS = 100
@@ -34,14 +34,6 @@ RECONNECT_MS = 100
 
 OnWrite = Callable[[Sequence[Operation], int, Sequence[Change]], None]
 """Called after each write with its operations, its session and the changes of the tree."""
-
-
-class ClientProcess(Timer, Protocol):
-    """The process of a client: its timer, which holds events back while the process is paused."""
-
-    def run(self, action: Callable[[], None]) -> None:
-        """Run the action now, or once the process is resumed."""
-        ...
 
 
 class StoreService:
@@ -60,8 +52,9 @@ class StoreService:
         self._last_session = 0
         self._clients: dict[int, SimulatedStore] = {}
 
-    def connect(self, process: ClientProcess | None = None) -> "SimulatedStore":
-        return SimulatedStore(self, process)
+    def connect(self, scope: TimerScope | None = None) -> "SimulatedStore":
+        """Return a client whose callbacks run in `scope`, that of its process."""
+        return SimulatedStore(self, scope or self.schedule.scope())
 
     def delay_ms(self) -> int:
         return self.random.below(MAX_DELAY_MS + 1)
@@ -112,22 +105,12 @@ class _Call:
         self.done = done
 
 
-class _UnpausedProcess:
-    """The process of a client of which only sessions fail."""
-
-    def __init__(self, schedule: Schedule) -> None:
-        self.after = schedule.after
-
-    def run(self, action: Callable[[], None]) -> None:
-        action()
-
-
 class SimulatedStore:
     """One client of the service. `crash` leaves its session open, as a dead process does."""
 
-    def __init__(self, service: StoreService, process: ClientProcess | None = None) -> None:
+    def __init__(self, service: StoreService, scope: TimerScope) -> None:
         self._service = service
-        self._process = process or _UnpausedProcess(service.schedule)
+        self._scope = scope
         self._listeners: list[Callable[[SessionState], None]] = []
         self._connection = 0
         self._calls: deque[_Call] = deque()
@@ -143,7 +126,7 @@ class SimulatedStore:
             self.state = SessionState.CONNECTED
             self.session_id = service.begin_session(self)
         else:
-            self._process.after(RECONNECT_MS, self._reconnect)
+            self._scope.after(RECONNECT_MS, self._reconnect)
 
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         self._listeners.append(listener)
@@ -205,7 +188,7 @@ class SimulatedStore:
         self._unanswered[call] = None
         if self.state is not SessionState.CONNECTED:
             lost = SessionLost if self.state is SessionState.LOST else ConnectionLost
-            self._process.after(0, partial(self._answer, call, lost(call.path)))
+            self._scope.after(0, partial(self._answer, call, lost(call.path)))
             return
         self._calls.append(call)
         self._later(self._service.schedule, self._arrive)
@@ -237,7 +220,7 @@ class SimulatedStore:
 
     def _reply(self, action: Callable[[], None]) -> None:
         self._replies.append(action)
-        self._later(self._process, self._deliver)
+        self._later(self._scope, self._deliver)
 
     def _deliver(self) -> None:
         self._replies.popleft()()
@@ -257,7 +240,7 @@ class SimulatedStore:
     def resume(self) -> None:
         """Restore the connection before the session times out."""
         self._is_cut = False
-        self._process.run(self._restore_connection)
+        self._scope.run(self._restore_connection)
 
     def expire(self) -> None:
         """End the session; the client is notified and starts a new one."""
@@ -269,7 +252,7 @@ class SimulatedStore:
         self._service.end_session(self.session_id)
         if self._is_dead:
             return
-        self._process.run(self._lose_session)
+        self._scope.run(self._lose_session)
 
     def crash(self) -> None:
         """End the client's process without closing its session; `expire` ends the session later,
@@ -322,11 +305,11 @@ class SimulatedStore:
     def _lose_connection(self) -> None:
         self._break_connection()
         self.fall_silent()
-        self._process.run(partial(self._change, SessionState.SUSPENDED))
+        self._scope.run(partial(self._change, SessionState.SUSPENDED))
 
     def _lose_session(self) -> None:
         self._change(SessionState.LOST)
-        self._process.after(1 + self._service.delay_ms(), self._reconnect)
+        self._scope.after(1 + self._service.delay_ms(), self._reconnect)
 
     def _break_connection(self) -> None:
         while self._calls:
@@ -340,13 +323,13 @@ class SimulatedStore:
         self._replies.clear()
         self._watches.clear()
         for call in list(self._unanswered):
-            self._process.after(0, partial(self._answer, call, ConnectionLost(call.path)))
+            self._scope.after(0, partial(self._answer, call, ConnectionLost(call.path)))
 
     def _reconnect(self) -> None:
         if self._is_dead or self.state is not SessionState.LOST:
             return
         if self._is_cut or not self._service.is_available:
-            self._process.after(RECONNECT_MS, self._reconnect)
+            self._scope.after(RECONNECT_MS, self._reconnect)
         else:
             self.hear()
             self.session_id = self._service.begin_session(self)

@@ -18,11 +18,11 @@ from support.broker.requests import NAMED, batch_of, fetch, produce
 def assembled(machine: SimulatedMachine, node_id: int, applied: list[Exception | None]) -> Broker:
     ports = Ports(
         machine.schedule,
-        machine.schedule,
+        machine.scope,
         machine.random,
         machine.disk,
-        EmbeddedStore(machine.disk, machine.schedule),
-        start_cleaner=lambda _: SteppedCleaner(machine.disk, machine.schedule),
+        EmbeddedStore(machine.disk, machine.scope),
+        start_cleaner=lambda _: SteppedCleaner(machine.disk, machine.scope),
     )
     registration = Registration(NodeId(node_id), "host", 9092)
     return assemble(ports, BrokerConfig({}), registration, applied.append)

@@ -141,7 +141,7 @@ class SimulatedNode:
     def _end_process(self) -> None:
         assert self.process is not None
         assert self.store is not None
-        self.process.kill()
+        self.process.close()
         self.store.crash()
         self.process = self.broker = self.store = None
         self._is_listening = False
