@@ -92,7 +92,7 @@ class Cluster:
 
     def entry(self, node: int) -> InSyncMember:
         """The entry of a live broker in an in-sync set."""
-        broker = self.members[self.controller].image.brokers[NodeId(node)]
+        broker = next(iter(self.members.values())).image.brokers[NodeId(node)]
         return InSyncMember(broker.id, broker.epoch, broker.directory_id)
 
     def write_isr(
@@ -133,4 +133,8 @@ class Cluster:
         )
 
     def settle(self) -> bool:
+        """Run until the images are settled, and stay so after everything that is under way."""
+        if not self.schedule.run(self.settled, max_steps=20_000):
+            return False
+        self.schedule.run_for(100)
         return self.schedule.run(self.settled, max_steps=20_000)
