@@ -98,6 +98,11 @@ class ClusterMember:
             self._finish(waiter, fulfilled=False)
         self.store.close(done)
 
+    def announce_shutdown(self, done: Callable[[bool], None]) -> None:
+        """Mark the registration: the controller moves leaders away and elects this broker no
+        more. `done(False)` if the store does not know it."""
+        self._registration.announce_shutdown(done)
+
     @property
     def view(self) -> StoreView:
         """The copy of the store from which images are built; only to be read."""

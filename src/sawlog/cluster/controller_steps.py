@@ -120,24 +120,23 @@ def _deletion(view: StoreView, name: TopicName, taken: Container[StepKey]) -> It
         key = StepKey(name.encode(), _WHOLE_TOPIC, asked.created)
         yield Step(key, [request], StepKind.DELETION)
         return
-    key = StepKey(topic.assignment.topic_id, _WHOLE_TOPIC, len(topic.states))
-    if key in taken:
-        yield Step(key, [], StepKind.DELETION)
-        return
     last: list[Operation] = [
         Delete(znodes.partitions_path(name)),
         Delete(znodes.topic_path(name)),
         Delete(znodes.config_path(name)),
         request,
     ]
-    partitions = sorted(topic.states, reverse=True)
     longest = size_of(_partition_deletes(name, MAX_PARTITION_INDEX))
     at_once = min((MAX_BYTES - size_of(last)) // longest, (MAX_OPERATIONS - len(last)) // 2)
+    # The part with the highest partitions is next; its number stays while the view catches up.
+    part = max(topic.states, default=0) // at_once
+    key = StepKey(topic.assignment.topic_id, _WHOLE_TOPIC, part)
     operations: list[Operation] = []
-    for index in partitions[:at_once]:
-        operations += _partition_deletes(name, index)
-    if len(partitions) <= at_once:
-        operations += last
+    if key not in taken:
+        for index in sorted(topic.states):
+            if index // at_once == part:
+                operations += _partition_deletes(name, index)
+        operations += [] if part else last
     yield Step(key, operations, StepKind.DELETION)
 
 
@@ -156,12 +155,8 @@ def _topic(pending: Pending, topic: TopicView) -> Iterator[Step]:
         old = topic.states.get(index)
         if old is None:
             key = StepKey(topic_id, index, -1)
-            new = first_state(electorate, replicas)
-            path = znodes.state_path(topic.name, index)
-            operations: list[Operation] = []
-            if key not in pending.taken:
-                operations.append(Create(znodes.partition_path(topic.name, index)))
-                operations.append(Create(path, znodes.encode_state(new)))
+            is_taken = key in pending.taken
+            operations = [] if is_taken else _creation(topic, index, electorate)
             yield Step(key, operations, StepKind.CREATION)
             continue
         wanted = next_state(electorate, replicas, old)
@@ -183,6 +178,14 @@ def _topic(pending: Pending, topic: TopicView) -> Iterator[Step]:
         is_taken = key in pending.taken
         operations = [] if is_taken else _completion(topic, completed)
         yield Step(key, operations, StepKind.ELECTION)
+
+
+def _creation(topic: TopicView, index: int, electorate: Electorate) -> list[Operation]:
+    state = first_state(electorate, topic.assignment.replicas[index])
+    return [
+        Create(znodes.partition_path(topic.name, index)),
+        Create(znodes.state_path(topic.name, index), znodes.encode_state(state)),
+    ]
 
 
 def set_state(topic: TopicView, index: int, old: PartitionState, new: PartitionState) -> Operation:

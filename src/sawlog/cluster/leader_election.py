@@ -54,6 +54,8 @@ def next_state(
     electorate: Electorate, replicas: Sequence[NodeId], old: PartitionState
 ) -> PartitionState | None:
     """Return the state that a partition must get, or None if its state is right."""
+    if _is_healthy(electorate.brokers, replicas, old):
+        return None
     if electorate.is_leading(old) and old.leader in replicas:
         new = _without_lost_members(electorate, replicas, old)
         if not electorate.may_lead(old.leader):
@@ -62,6 +64,21 @@ def next_state(
         new = _elected(electorate, replicas, old)
     is_right = (new.leader, new.members) == (old.leader, old.members)
     return None if is_right else new._replace(controller_epoch=electorate.controller_epoch)
+
+
+def _is_healthy(
+    brokers: Mapping[NodeId, BrokerImage], replicas: Sequence[NodeId], state: PartitionState
+) -> bool:
+    """Whether the leader is live and every member as it was; decided quickly, for most are."""
+    has_leader = False
+    for node, epoch, _ in state.members:
+        broker = brokers.get(node)
+        if broker is None or broker.epoch != epoch or broker.is_shutting_down:
+            return False
+        if node not in replicas:
+            return False
+        has_leader = has_leader or node == state.leader
+    return has_leader
 
 
 def preferred_state(
