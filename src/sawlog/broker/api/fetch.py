@@ -176,7 +176,7 @@ class _Fetch:
         piece = log.read(
             offset, size, limit_offset=log.end_offset, whole_first_batch=is_first
         )  # OFFSET_OUT_OF_RANGE leaves the follower's progress as it is
-        if reports_progress:
+        if reports_progress and partition.leader_epoch >= 0:
             replica.fetched(
                 FollowerFetch(
                     node,
