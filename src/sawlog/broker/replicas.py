@@ -5,7 +5,7 @@ broker; a log that belongs to no known topic is kept under a stray name, so that
 name starts empty. A log that cannot be opened, for lack of space or descriptors, is tried again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from sawlog.cluster.metadata_image import (
@@ -27,7 +27,7 @@ from sawlog.core.ids import (
     TopicPartition,
 )
 from sawlog.core.ports import DiskError
-from sawlog.replication.leader import IsrTotals, ReplicationContext
+from sawlog.replication.leader import IsrTotals, Leader, ReplicationContext
 from sawlog.replication.replica import Replica
 from sawlog.replication.roles import Role
 
@@ -112,6 +112,21 @@ class Replicas:
         if self._metadata.image.partition(topic, index) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def leaders(self) -> Iterator[tuple[Replica, Leader]]:
+        """Return the replicas that this broker leads."""
+        for replica in self.by_partition.values():
+            if replica.leader is not None:
+                yield replica, replica.leader
+
+    def follower_lags(self) -> dict[NodeId, int]:
+        """Count the records that each follower has not fetched, in all partitions led here."""
+        lags: dict[NodeId, int] = {}
+        for replica, leader in self.leaders():
+            for node, progress in leader.followers.items():
+                lag = replica.log.end_offset - max(progress.end_offset, replica.log.start_offset)
+                lags[node] = lags.get(node, 0) + max(lag, 0)
+        return lags
 
     # Images
 

@@ -144,11 +144,11 @@ class _Fetch:
         """Return the response, the size of its records, and the bytes that count as `min_bytes`."""
         replica = self._replica(partition)
         replica.check_epoch(partition.leader_epoch)
-        watermark = replica.high_watermark
+        watermark = replica.log.high_watermark
         data = _empty_data(partition, replica)
         data.aborted_transactions = [] if self._message.isolation_level == READ_COMMITTED else None
         offset = partition.fetch_offset
-        if _diverges(partition, replica, data):
+        if partition.last_fetched_epoch >= 0 and _diverges(partition, replica, data):
             return data, 0, _ENOUGH
         if watermark <= offset <= replica.log.end_offset:
             return data, 0, 0
@@ -170,13 +170,13 @@ class _Fetch:
         node, log, offset = NodeId(self._replica_id), replica.log, partition.fetch_offset
         replica.leader.check_follower(node, has_epoch=partition.leader_epoch >= 0)
         data = _empty_data(partition, replica)
-        if _diverges(partition, replica, data):
+        if partition.last_fetched_epoch >= 0 and _diverges(partition, replica, data):
             return data, 0, _ENOUGH
         size = min(partition.max_bytes, max(budget, 0))
         piece = log.read(
             offset, size, limit_offset=log.end_offset, whole_first_batch=is_first
         )  # OFFSET_OUT_OF_RANGE leaves the follower's progress as it is
-        if reports_progress:
+        if reports_progress and partition.leader_epoch >= 0:
             replica.fetched(
                 FollowerFetch(
                     node,
@@ -315,8 +315,6 @@ def _diverges(partition: "FetchedPartition", replica: "Replica", data: Partition
     """Whether the log of the fetcher has other records before its fetch offset; `data` gets the
     epoch and offset where it has to truncate (KIP-595)."""
     last_epoch = partition.last_fetched_epoch
-    if last_epoch < 0:
-        return False
     log = replica.log
     epoch, end = log.end_offset_for_epoch(last_epoch)
     if epoch < 0 or partition.fetch_offset < log.start_offset:
