@@ -177,6 +177,12 @@ class Replica:
         """Without transactions every committed record is stable."""
         return self.high_watermark
 
+    @property
+    def has_current_watermark(self) -> bool:
+        """Whether the high watermark is at or above the start of the epoch: below it, a former
+        leader may have told clients a higher one (KIP-207)."""
+        return self.leader is None or self.log.high_watermark >= self.leader.start_offset
+
     # Appending and committing
 
     def append(
