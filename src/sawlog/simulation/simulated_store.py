@@ -305,7 +305,11 @@ class SimulatedStore:
     def _lose_connection(self) -> None:
         self._break_connection()
         self.fall_silent()
-        self._scope.run(partial(self._change, SessionState.SUSPENDED))
+        self._scope.run(self._suspended)
+
+    def _suspended(self) -> None:
+        if self.state is SessionState.CONNECTED:  # a paused client may have lost the session first
+            self._change(SessionState.SUSPENDED)
 
     def _lose_session(self) -> None:
         self._change(SessionState.LOST)

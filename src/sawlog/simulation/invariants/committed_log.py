@@ -60,7 +60,8 @@ def batches_between(log: Log, start: int, end: int) -> Iterator[Batch]:
         if found is None:
             return
         before = offset
-        for _, header in batches_in(memoryview(found.read())):
+        data = memoryview(found.read())
+        for _, header in batches_in(data):
             if header.next_offset > offset:
                 yield Batch(header.base_offset, header.next_offset, header.leader_epoch, header.crc)
                 offset = header.next_offset

@@ -13,12 +13,17 @@ SLOW_NETWORK_MS = 200
 
 
 class FaultInjector:
-    """A fault that does not fit the state of its broker (a kill of one that is down) is skipped."""
+    """A fault that does not fit the state of its broker (a kill of one that is down) is skipped.
 
-    def __init__(self, cluster: SimulatedCluster, may_empty: Callable[[NodeId], bool]) -> None:
-        """`may_empty` tells whether the loss of a broker's disk leaves a copy of everything."""
+    A disk is lost only while the cluster is whole, and until it is whole again nothing else fails:
+    a second failure may take the last copy, of which no broker promises anything.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, is_whole: Callable[[], bool]) -> None:
+        """`is_whole` tells whether all brokers serve and all in-sync sets are full."""
         self._cluster = cluster
-        self._may_empty = may_empty
+        self._is_whole = is_whole
+        self._has_lost_disk = False
         self._begin: dict[FaultKind, Callable[[Fault, SimulatedNode], None]] = {
             FaultKind.KILL: self._kill,
             FaultKind.POWER_LOSS: self._power_loss,
@@ -46,7 +51,9 @@ class FaultInjector:
             self._cluster.schedule.after(fault.at_ms, partial(self._inject, fault))
 
     def _inject(self, fault: Fault) -> None:
-        if self._is_healed:
+        if self._has_lost_disk and self._is_whole():
+            self._has_lost_disk = False
+        if self._is_healed or self._has_lost_disk:
             return
         self._cluster.trace.note(f"fault: {fault}")
         self.count += 1
@@ -112,7 +119,8 @@ class FaultInjector:
         self._later(fault, lambda: node.resume() if node.process is process else None)
 
     def _empty_disk(self, fault: Fault, node: SimulatedNode) -> None:
-        if node.is_running and self._may_empty(node.id):
+        if self._is_whole():
+            self._has_lost_disk = True
             node.kill()
             node.wipe()
             self._boot_later(fault, node)

@@ -14,6 +14,7 @@ from sawlog.cluster.broker_registration import Registration
 from sawlog.core.config import BrokerConfig
 from sawlog.core.ids import NodeId
 from sawlog.core.ports import Client, Exchange
+from sawlog.core.store import SessionState
 from sawlog.protocol.peers import OnResponse, PeerConnection, PeerError, Peers
 from sawlog.protocol.schema import Message
 from sawlog.simulation.schedule import SeededRandom
@@ -59,6 +60,17 @@ class SimulatedNode:
     def is_serving(self) -> bool:
         """Whether the broker has its first image and the process is not paused."""
         return self._is_listening and self.process is not None and not self.process.is_paused
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the broker serves and its store session is connected."""
+        store = self.store
+        return self.is_serving and store is not None and store.state is SessionState.CONNECTED
+
+    @property
+    def directory_id(self) -> str:
+        """The id of the data directory of the running process; empty without one."""
+        return "" if self.broker is None else self.broker.components.directory.directory_id
 
     @property
     def is_offline(self) -> bool:

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sawlog.core.ids import NodeId
 from sawlog.simulation.history.checks import check_history
 from sawlog.simulation.history.history import Outcome
 from sawlog.simulation.invariants.acknowledgements import Acknowledgements
@@ -74,14 +73,14 @@ class Simulation:
         if faults is None:
             faults = plan_faults(seed, options.brokers, options.duration_ms)
         self.faults = faults
-        factor = min(options.replication_factor, options.brokers)
-        self.cluster = SimulatedCluster(seed, options.brokers, factor)
-        self.workload = ClusterWorkload(self.cluster, seed, factor)
+        self._factor = min(options.replication_factor, options.brokers)
+        self.cluster = SimulatedCluster(seed, options.brokers, self._factor)
+        self.workload = ClusterWorkload(self.cluster, seed, self._factor)
         acknowledgements = Acknowledgements(self.cluster.schedule, TOPIC, self.workload.min_in_sync)
         self.workload.history.on_acknowledged = acknowledgements.acknowledged
         invariants = [*all_invariants(self.cluster), acknowledgements]
         self.observer = Observer(self.cluster, invariants)
-        self.injector = FaultInjector(self.cluster, self._may_empty)
+        self.injector = FaultInjector(self.cluster, self._is_whole)
         self.events = 0
         self._errors = _ErrorLines()
 
@@ -131,16 +130,18 @@ class Simulation:
         cluster.trace.count(repr(sorted(workload.history.last_reads.items())))
         check_history(workload.history)
 
-    def _may_empty(self, node: NodeId) -> bool:
-        """Whether each partition has another in-sync replica that serves."""
+    def _is_whole(self) -> bool:
+        """Whether all brokers serve, and all in-sync sets are full of their present directories."""
+        nodes = self.cluster.nodes
+        if not all(node.is_connected and not node.is_offline for node in nodes.values()):
+            return False
         for partition in self.observer.partitions.values():
             stored = partition.stored
-            if stored is None or node not in stored.isr:
-                continue
-            others = [self.cluster.nodes[other] for other in stored.isr if other != node]
-            if not any(other.is_serving and not other.is_offline for other in others):
+            if stored is None or len(stored.members) < self._factor:
                 return False
-        return True
+            if any(nodes[each.node].directory_id != each.directory_id for each in stored.members):
+                return False
+        return self._factor > 1
 
     # Events
 
