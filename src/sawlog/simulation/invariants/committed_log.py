@@ -7,7 +7,9 @@ from typing import NamedTuple
 from sawlog.cluster.znodes import PartitionState
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicId, TopicPartition
-from sawlog.protocol.record_batch import batches_in
+from sawlog.core.ports import FileSlice
+from sawlog.protocol.record_batch import BatchHeader, batches_in
+from sawlog.simulation.invariants.violation import Violation
 from sawlog.storage.log import Log
 
 READ_BYTES = 1 << 20
@@ -60,10 +62,21 @@ def batches_between(log: Log, start: int, end: int) -> Iterator[Batch]:
         if found is None:
             return
         before = offset
-        data = memoryview(found.read())
-        for _, header in batches_in(data):
+        for header in _headers(log, found, offset):
             if header.next_offset > offset:
                 yield Batch(header.base_offset, header.next_offset, header.leader_epoch, header.crc)
                 offset = header.next_offset
         if offset == before:
             return
+
+
+def _headers(log: Log, found: FileSlice, offset: int) -> Iterator[BatchHeader]:
+    try:
+        for _, header in batches_in(memoryview(found.read())):
+            yield header
+    except KafkaError as error:
+        raise Violation(
+            "1",
+            f"{log.tp}: {found.file.path} is damaged after position {found.position} (offset "
+            f"{offset}): {error}",
+        ) from None
