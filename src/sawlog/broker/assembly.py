@@ -26,6 +26,7 @@ from sawlog.core.config import BrokerConfig
 from sawlog.core.config_dynamic import DynamicBrokerConfig
 from sawlog.core.ports import Clock, Disk, Random, Timer
 from sawlog.core.store import Store
+from sawlog.protocol.peers import Peers
 from sawlog.storage.cleaner.cleaner_worker import StartWorker
 from sawlog.storage.log_directory import LogDirectory
 
@@ -43,6 +44,7 @@ class Ports:
     random: Random
     disk: Disk
     store: Store
+    peers: Peers
     start_cleaner: StartWorker
 
 

@@ -27,9 +27,11 @@ from sawlog.protocol.headers import RequestHeader, read_response_header, write_r
 from sawlog.protocol.schema import Message
 from sawlog.simulation.schedule import Schedule, SeededRandom
 from sawlog.simulation.simulated_disk import SimulatedDisk
+from sawlog.simulation.simulated_network import SimulatedNetwork
 from sawlog.simulation.stepped_cleaner import SteppedCleaner
 
 NODE = NodeId(1)
+HOST = "simulated"
 BOOT_STEPS = 20_000
 
 
@@ -79,6 +81,7 @@ class SimulatedMachine:
     def __init__(self, seed: int, *, schedule: Schedule | None = None, **settings: str) -> None:
         """Machines with one `schedule` share its time; a crash affects one machine only."""
         self.schedule = schedule or Schedule(seed)
+        self._network = SimulatedNetwork(self.schedule, seed)
         self.scope = self.schedule.scope()
         """The events of the present process."""
         self.random = SeededRandom(seed)
@@ -110,10 +113,11 @@ class SimulatedMachine:
                 self.random,
                 self.disk,
                 store,
+                self._network.peers(HOST, scope),
                 start_cleaner=lambda _: SteppedCleaner(self.disk, scope),
             ),
             self._config,
-            Registration(NODE, "simulated", 9092, None),
+            Registration(NODE, HOST, 9092, None),
             self._image_applied,
         )
         self._broker.start()

@@ -1,205 +1,228 @@
-"""A simulated network: connections between hosts with delay, loss, clogging and partitions.
+"""The network of a simulation: hosts, connections and their faults, from a seed.
 
-A message takes a delay drawn from the seed; messages of one connection keep their order, those of
-different connections do not. A lost message breaks its connection, as TCP does in the end.
+A connection keeps the order of its frames, and connections are independent of each other, as TCP
+gives it. Frames are encoded and decoded as on a socket. Faults: a connection breaks at both ends,
+or at one only (the other learns it when it sends something); it is clogged for a while; the
+hosts are cut off from each other, in one direction or both. Frames that meet a cut wait for `heal`,
+or until the sender gives up.
 """
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from random import Random as Generator
+from typing import Any
 
-from sawlog.core.ports import Client, Exchange, FileSlice, Part
-from sawlog.protocol.apis import (
-    ApiKey,
-    request_header_version,
-    response_class,
-    response_header_version,
-    valid_versions,
-)
-from sawlog.protocol.codec import decode, encode
-from sawlog.protocol.headers import RequestHeader, read_response_header, write_request_header
-from sawlog.protocol.peers import OnResponse, PeerError
+from sawlog.protocol.peer_channel import PeerChannel, TransportEvents
+from sawlog.protocol.peers import PeerError
 from sawlog.protocol.schema import Message
-from sawlog.simulation.schedule import Schedule, SeededRandom
+from sawlog.simulation.schedule import Schedule, TimerScope
+from sawlog.simulation.simulated_connection import Application, Link, SimulatedTransport
+
+MAX_DELAY_MS = 5
+FIRST_EPHEMERAL_PORT = 32_768
 
 
-class Application(Protocol):
-    def connected(self, client: Client) -> None: ...
+@dataclass(frozen=True, slots=True)
+class NetworkFaults:
+    """How likely each fault is with each frame, from 0 to 1."""
 
-    def receive(self, exchange: Exchange, frame: memoryview) -> None: ...
+    breaks: float = 0.0
+    half_open: float = 0.0
+    clogs: float = 0.0
+    clog_ms: int = 1_000
 
-    def disconnected(self, client: Client) -> None: ...
+
+NO_FAULTS = NetworkFaults()
+
+
+class Listening:
+    """A listening process of a host."""
+
+    def __init__(self, application: Application, scope: TimerScope) -> None:
+        self.application = application
+        self.scope = scope
 
 
 class SimulatedNetwork:
+    """All hosts and their connections."""
+
     def __init__(self, schedule: Schedule, seed: int) -> None:
         self.schedule = schedule
-        self.random = SeededRandom(seed)
-        self.max_delay_ms = 3
-        self._listeners: dict[tuple[str, int], Application] = {}
+        self.faults = NO_FAULTS
+        self._generator = Generator(seed)
+        self._listening: dict[tuple[str, int], Listening] = {}
+        self._links: dict[Link, None] = {}
         self._cuts: set[tuple[str, str]] = set()
-        self._connections: dict[_Connection, None] = {}
+        self._silent: set[str] = set()
+        self._last_port = FIRST_EPHEMERAL_PORT
 
-    def listen(self, host: str, port: int, application: Application) -> None:
-        self._listeners[host, port] = application
+    # Hosts
 
-    def close(self, host: str) -> None:
-        for address in [a for a in self._listeners if a[0] == host]:
-            del self._listeners[address]
-        self.drop(host)
+    def listen(
+        self, host: str, port: int, application: Application, scope: TimerScope | None = None
+    ) -> None:
+        """Accept connections for `application`, a process whose events are `scope`."""
+        self._silent.discard(host)
+        self._listening[host, port] = Listening(application, scope or self.schedule.scope())
+        for link in list(self._links):
+            link.resume()
 
-    def drop(self, host: str) -> None:
-        for connection in [c for c in self._connections if host in (c.host, c.client.host)]:
-            connection.break_off("the process ended")
+    def peers(self, host: str, scope: TimerScope) -> "SimulatedPeers":
+        """Return the Peers port of a process on `host` whose events are `scope`."""
+        return SimulatedPeers(self, host, scope)
 
-    def peers(self, host: str) -> "SimulatedPeers":
-        return SimulatedPeers(self, host)
+    def client(self, host: str, server: str, port: int) -> "ClientConnection":
+        """Return a client's connection from `host`; the first request opens it."""
+        return ClientConnection(self, host, server, port)
 
-    def cut(self, source: str, target: str) -> None:
+    def crash(self, host: str, *, silently: bool = False) -> None:
+        """End the process of a host with its connections.
+
+        The kernel resets the connections of a killed process; a host without power is silent until
+        it listens again, and its peers find out by their timeouts.
+        """
+        for where in [each for each in self._listening if each[0] == host]:
+            self._listening.pop(where).scope.close()
+        for link in [each for each in self._links if host in (each.client_host, each.server_host)]:
+            link.lose_at(host, "connection reset", tells_other=not silently)
+        if silently:
+            self._silent.add(host)
+
+    # Faults
+
+    def cut(self, one: str, other: str) -> None:
+        self.cut_one_way(one, other)
+        self.cut_one_way(other, one)
+
+    def cut_one_way(self, source: str, target: str) -> None:
         self._cuts.add((source, target))
 
     def heal(self) -> None:
+        """End all cuts; frames that were held arrive."""
         self._cuts.clear()
+        for link in list(self._links):
+            link.resume()
 
-    def application(self, host: str, port: int) -> Application | None:
-        return self._listeners.get((host, port))
+    def clog(self, one: str, other: str, duration_ms: int) -> None:
+        """Stall all present connections between two hosts for a while."""
+        for link in self._links_between(one, other):
+            link.clog(duration_ms)
 
-    def transmit(self, source: str, target: str, arrive: Callable[[], None]) -> None:
-        if (source, target) not in self._cuts:
-            self.schedule.after(self.random.below(self.max_delay_ms + 1), arrive)
+    def break_connections(self, one: str, other: str, *, known_to: str | None = None) -> None:
+        """Break all connections between two hosts; both ends learn it, or only host `known_to`."""
+        for link in self._links_between(one, other):
+            self._break(link, known_to)
 
-    def add(self, connection: "_Connection") -> None:
-        self._connections[connection] = None
+    def _break(self, link: Link, known_to: str | None) -> None:
+        for host in (link.client_host, link.server_host):
+            if known_to in (None, host):
+                link.lose_at(host, "connection reset")
 
-    def remove(self, connection: "_Connection") -> None:
-        self._connections.pop(connection, None)
+    # For links and peers
+
+    def is_cut(self, source: str, target: str) -> bool:
+        return (source, target) in self._cuts
+
+    def is_silent(self, host: str) -> bool:
+        return host in self._silent
+
+    def listener(self, host: str, port: int) -> Listening | None:
+        found = self._listening.get((host, port))
+        return found if found is not None and not found.scope.is_closed else None
+
+    def delay_ms(self) -> int:
+        return self._generator.randint(0, MAX_DELAY_MS)
+
+    def draw_faults(self, link: Link) -> None:
+        """Perhaps break or clog the connection that sends a frame."""
+        faults = self.faults
+        if faults is NO_FAULTS:
+            return
+        draw = self._generator.random
+        if draw() < faults.breaks:
+            is_half_open = draw() < faults.half_open
+            hosts = [link.client_host, link.server_host]
+            known_to = hosts[int(draw() < 0.5)] if is_half_open else None
+            self.schedule.soon(partial(self._break, link, known_to))
+        if draw() < faults.clogs:
+            link.clog(faults.clog_ms)
+
+    def next_port(self) -> int:
+        self._last_port += 1
+        return self._last_port
+
+    def add(self, link: Link) -> None:
+        self._links[link] = None
+
+    def remove(self, link: Link) -> None:
+        self._links.pop(link, None)
+
+    def _links_between(self, one: str, other: str) -> list[Link]:
+        hosts = {one, other}
+        return [each for each in self._links if {each.client_host, each.server_host} == hosts]
 
 
 class SimulatedPeers:
-    def __init__(self, network: SimulatedNetwork, host: str) -> None:
+    """The Peers port of one process."""
+
+    def __init__(self, network: SimulatedNetwork, host: str, scope: TimerScope) -> None:
         self._network = network
         self._host = host
+        self._scope = scope
 
-    def connect(self, host: str, port: int) -> "_Connection":
-        return _Connection(self._network, self._host, host, port)
-
-
-class _Client:
-    def __init__(self, host: str) -> None:
-        self.host = host
-        self.port = 1
+    def connect(self, host: str, port: int) -> PeerChannel:
+        return open_channel(self._network, self._host, self._scope, (host, port))
 
 
-class _Pending:
-    def __init__(self, api: ApiKey, version: int, done: OnResponse) -> None:
-        self.api, self.version, self.done = api, version, done
-        self.response: bytes | None = None
-        self.is_sent = False
+class ClientCall:
+    """A client's request: the response in `answered`, or why there is none in `failed`."""
 
-
-class _Connection:
-    def __init__(self, network: SimulatedNetwork, source: str, host: str, port: int) -> None:
-        self.network = network
-        self.client: Client = _Client(source)
-        self.host, self.port = host, port
-        self._pending: deque[_Pending] = deque()
-        self._outgoing: deque[tuple[_Pending, bytes]] = deque()
-        self._replies: deque[_Pending] = deque()
-        self._application: Application | None = None
-        self._number = 0
-        self._correlation_id = 0
-        self._is_closed = False
-
-    def send(self, request: Message, done: OnResponse, *, timeout_ms: int) -> None:
-        assert request.SCHEMA.api_key is not None
-        api = ApiKey(request.SCHEMA.api_key)
-        version = valid_versions(api)[1]
-        self._correlation_id += 1
-        header = RequestHeader(int(api), version, self._correlation_id, "simulated")
-        frame = write_request_header(header, request_header_version(api, version))
-        frame += encode(request, version)
-        call = _Pending(api, version, done)
-        self._pending.append(call)
-        self._outgoing.append((call, frame))
-        self.network.add(self)
-        number = self._number
-        self.network.transmit(self.client.host, self.host, lambda: self._arrive(number))
-        self.network.schedule.after(timeout_ms, lambda: self._time_out(call))
-
-    def _arrive(self, number: int) -> None:
-        if number != self._number:
-            return
-        application = self.network.application(self.host, self.port)
-        if application is None or (self._application or application) is not application:
-            self.break_off("refused")
-            return
-        if self._application is None:
-            self._application = application
-            application.connected(self.client)
-        call, frame = self._outgoing.popleft()
-        application.receive(_Exchange(self, number, call), memoryview(bytearray(frame)))
-
-    def answered(self, number: int, call: _Pending, frame: bytes) -> None:
-        if number != self._number:
-            return
-        call.response = frame
-        while self._pending and self._replies_ready():
-            pass
-
-    def _replies_ready(self) -> bool:
-        for call in self._pending:
-            if call.is_sent:
-                continue
-            if call.response is None:
-                return False
-            call.is_sent = True
-            self._replies.append(call)
-            arrive = partial(self._deliver, self._number)
-            self.network.transmit(self.host, self.client.host, arrive)
-        return False
-
-    def _deliver(self, number: int) -> None:
-        if number != self._number:
-            return
-        call = self._replies.popleft()
-        self._pending.remove(call)
-        assert call.response is not None
-        view = memoryview(call.response)[4:]
-        _, position = read_response_header(view, response_header_version(call.api, call.version))
-        call.done(decode(response_class(call.api), call.version, view[position:]))
-
-    def _time_out(self, call: _Pending) -> None:
-        if call in self._pending:
-            self.break_off("timed out")
-
-    def break_off(self, reason: str) -> None:
-        self._number += 1
-        self.network.remove(self)
-        pending, self._pending = self._pending, deque()
-        self._outgoing.clear()
-        self._replies.clear()
-        application, self._application = self._application, None
-        if application is not None:
-            application.disconnected(self.client)
-        for call in pending:
-            self.network.schedule.soon(partial(call.done, PeerError(reason)))
-
-    def close(self) -> None:
-        self.break_off("closed")
-
-
-class _Exchange:
-    def __init__(self, connection: _Connection, number: int, call: _Pending) -> None:
-        self._connection, self._number, self._call = connection, number, call
+    def __init__(self) -> None:
+        self.answered: Any = None
+        self.failed: PeerError | None = None
 
     @property
-    def client(self) -> Client:
-        return self._connection.client
+    def is_done(self) -> bool:
+        return self.answered is not None or self.failed is not None
 
-    def answer(self, parts: Sequence[Part]) -> None:
-        frame = b"".join(p.read() if isinstance(p, FileSlice) else bytes(p) for p in parts)
-        self._connection.answered(self._number, self._call, frame)
+    def done(self, result: Message | PeerError) -> None:
+        assert not self.is_done, "a request was answered twice"
+        if isinstance(result, PeerError):
+            self.failed = result
+        else:
+            self.answered = result
 
-    def close(self, reason: str) -> None:
-        self._connection.network.schedule.soon(lambda: self._connection.break_off(reason))
+
+class ClientConnection:
+    """A connection of a simulated client; its responses stay valid."""
+
+    def __init__(self, network: SimulatedNetwork, host: str, server: str, port: int) -> None:
+        self.scope = network.schedule.scope()
+        self._channel = open_channel(network, host, self.scope, (server, port), clears_frames=False)
+
+    def send(
+        self, message: Message, *, highest_version: int | None = None, timeout_ms: int = 30_000
+    ) -> ClientCall:
+        call = ClientCall()
+        self._channel.send(
+            message, call.done, timeout_ms=timeout_ms, highest_version=highest_version
+        )
+        return call
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+def open_channel(
+    network: SimulatedNetwork,
+    host: str,
+    scope: TimerScope,
+    server: tuple[str, int],
+    *,
+    clears_frames: bool = True,
+) -> PeerChannel:
+    def open_transport(events: TransportEvents) -> SimulatedTransport:
+        return SimulatedTransport(network, host, server, scope, events, clears_frames=clears_frames)
+
+    address = f"{server[0]}:{server[1]}"
+    return PeerChannel(address, scope, open_transport, client_id=host)
