@@ -147,7 +147,7 @@ class Leader:
         return len(self.in_sync.stored) < len(self._replicas)
 
     def is_under_min_isr(self, min_in_sync: int) -> bool:
-        """Whether there are fewer members than `min_in_sync`, or than replicas if that is larger."""
+        """Whether there are fewer members than `min_in_sync`, or than all replicas."""
         return len(self.in_sync.stored) < min(min_in_sync, len(self._replicas))
 
     # Fetches of followers
