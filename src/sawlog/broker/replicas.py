@@ -5,7 +5,7 @@ broker; a log that belongs to no known topic is kept under a stray name, so that
 name starts empty. A log that cannot be opened, for lack of space or descriptors, is tried again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from sawlog.cluster.metadata_image import (
@@ -74,9 +74,11 @@ class Replicas:
         clock: "Clock",
         timer: "Timer",
         isr_writer: "IsrWriter | None" = None,
+        is_suspended: Callable[[], bool] = lambda: False,
     ) -> None:
         """`coordinators` has the owner of each internal topic, to be notified of its leadership.
-        Without `isr_writer` the in-sync sets change only by the controller's doing."""
+        Without `isr_writer` the in-sync sets change only by the controller's doing. `is_suspended`
+        tells whether the session of the coordination store is interrupted."""
         self._node_id = node_id
         self._config = config
         self.isr_totals = IsrTotals()
@@ -88,6 +90,7 @@ class Replicas:
             commits_on_flush=config["flush.policy"] == FLUSH_BEFORE_COMMIT,
             lag_max_ms=lambda: config["replica.lag.time.max.ms"],
             isr_writer=isr_writer,
+            is_suspended=is_suspended,
             totals=self.isr_totals,
         )
         self._retention_check_ms: int = config["log.retention.check.interval.ms"]

@@ -38,6 +38,7 @@ class World:
             commits_on_flush=True,
             lag_max_ms=lambda: LAG_MAX_MS,
             isr_writer=self.writes,
+            is_suspended=lambda: self.writes.is_suspended,
         )
         self.replica = Replica(self.storage.log, TP, TOPIC_ID, context)
         self.lead(1, *isr)
