@@ -248,6 +248,16 @@ def test_a_new_broker_epoch_resets_the_progress() -> None:
         world.fetch(2, 100)
 
 
+def test_a_follower_that_restarted_does_not_hold_the_watermark_back_as_one_that_joins() -> None:
+    world = World(1, 2)
+    world.fetch(2, 200, leader_end=200)
+    world.fetch(3, 100, leader_end=100)
+    assert world.committed(own=200, leader_end=200) == 100
+    world.brokers[NodeId(3)] = world.brokers[NodeId(3)]._replace(epoch=99)
+    world.fetch(3, 50, broker_epoch=99, leader_end=200)
+    assert world.committed(own=200, leader_end=200) == 200
+
+
 def test_a_member_that_restarted_gets_its_new_broker_epoch_when_it_has_caught_up() -> None:
     world = World(1, 2)
     world.brokers[NodeId(2)] = world.brokers[NodeId(2)]._replace(epoch=99)
