@@ -46,6 +46,8 @@ logger = EventLogger(__name__)
 REOPEN_MS = 5_000
 """Delay before a log that could not be opened is tried again."""
 
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
 FLUSH_BEFORE_COMMIT = "commit"
 """The value of `flush.policy` with which only flushed records are committed."""
 
@@ -115,6 +117,33 @@ class Replicas:
         if self._metadata.image.partition(topic, index) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def readable(self, topic: str, index: int) -> Replica:
+        """Return a replica that a consumer with a rack may read: as `leader`, or a follower
+        (KIP-392)."""
+        replica = self.by_partition.get((topic, index))
+        if replica is not None and replica.role is Role.FOLLOWER and not self._directory.offline:
+            return replica
+        return self.leader(topic, index)
+
+    def preferred_read_replica(self, replica: Replica, rack: str, offset: int) -> NodeId:
+        """Return the in-sync follower in this rack from which a consumer should read, NO_NODE if it
+        should stay at the leader. Kafka's RackAwareReplicaSelector."""
+        leader, brokers = replica.leader, self._metadata.image.brokers
+        own = brokers.get(self._node_id)
+        if leader is None or self._config["replica.selector.class"] != RACK_AWARE_SELECTOR:
+            return NO_NODE
+        if own is not None and own.rack == rack:
+            return NO_NODE
+        candidates = [
+            (progress.end_offset, progress.caught_up_ms, -node)
+            for node, progress in leader.followers.items()
+            if node in leader.isr
+            and node in brokers
+            and brokers[node].rack == rack
+            and progress.start_offset <= offset <= progress.end_offset
+        ]
+        return NodeId(-max(candidates)[2]) if candidates else NO_NODE
 
     def leaders(self) -> Iterator[tuple[Replica, Leader]]:
         """Return the replicas that this broker leads."""

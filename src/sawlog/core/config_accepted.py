@@ -170,7 +170,6 @@ replica.fetch.min.bytes INT 1
 replica.fetch.response.max.bytes INT 10485760 >=0
 replica.fetch.wait.max.ms INT 500
 replica.high.watermark.checkpoint.interval.ms LONG 5000
-replica.selector.class STRING -
 replica.socket.receive.buffer.bytes INT 65536
 replica.socket.timeout.ms INT 30000
 replication.quota.window.num INT 11 >=1
