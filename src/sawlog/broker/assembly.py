@@ -25,7 +25,7 @@ from sawlog.cluster.topics import Topics
 from sawlog.core.config import BrokerConfig
 from sawlog.core.config_dynamic import DynamicBrokerConfig
 from sawlog.core.ports import Clock, Disk, Random, Timer
-from sawlog.core.store import Store
+from sawlog.core.store import SessionState, Store
 from sawlog.protocol.peers import Peers
 from sawlog.storage.cleaner.cleaner_worker import StartWorker
 from sawlog.storage.log_directory import LogDirectory
@@ -85,6 +85,7 @@ def assemble(
         _by_topic({CoordinatorType.GROUP: groups}),
         clock=clock,
         timer=timer,
+        is_suspended=lambda: ports.store.state is not SessionState.CONNECTED,
     )
     slots: int = config["max.incremental.fetch.session.cache.slots"]
     broker = Broker(

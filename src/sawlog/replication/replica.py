@@ -282,8 +282,8 @@ class Replica:
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether it leads with fewer in-sync replicas than `min.insync.replicas`, or than there
-        are replicas if that is larger: nothing is committed then, as in Kafka since KIP-966."""
+        """Whether it leads with fewer in-sync replicas than `min.insync.replicas`, or than all
+        replicas if those are fewer: nothing is committed then, as in Kafka since KIP-966."""
         return self.leader is not None and self.leader.is_under_min_isr(
             self.log.config.min_insync_replicas
         )

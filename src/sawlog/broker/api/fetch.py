@@ -9,6 +9,10 @@ A request that names a replica reads up to the log end and reports the follower'
 its epoch is wrong or its log diverges (KAFKA-13141). It is also answered when the high watermark
 has moved, when a request begins to wait for a commit (`is_awaited`: flush now), and when the next
 fetch of its session arrives, which reports a flush.
+
+A consumer that names its rack is sent to an in-sync replica there, if the broker's selector says so
+(KIP-392). A follower serves such consumers up to its own high watermark, and answers
+OFFSET_NOT_AVAILABLE above its log end: the leader may have that offset.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -145,6 +149,10 @@ class _Fetch:
         replica = self._replica(partition)
         replica.check_epoch(partition.leader_epoch)
         watermark = replica.log.high_watermark
+        if self._message.rack_id:
+            data = self._redirect(partition, replica)
+            if data is not None:
+                return data, 0, _ENOUGH
         data = _empty_data(partition, replica)
         data.aborted_transactions = [] if self._message.isolation_level == READ_COMMITTED else None
         offset = partition.fetch_offset
@@ -159,6 +167,22 @@ class _Fetch:
         data.records = piece
         available = _ENOUGH if _is_in_earlier_segment(replica, offset) else piece.length
         return data, piece.length, available
+
+    def _redirect(self, partition: "FetchedPartition", replica: "Replica") -> PartitionData | None:
+        """The response that names a replica in the consumer's rack, if it should read there."""
+        offset = partition.fetch_offset
+        if replica.leader is None:
+            if offset > replica.log.end_offset:
+                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
+            return None
+        preferred = self._context.replicas.preferred_read_replica(
+            replica, self._message.rack_id, offset
+        )
+        if preferred < 0:
+            return None
+        data = _empty_data(partition, replica)
+        data.preferred_read_replica = preferred
+        return data
 
     def _read_for_replica(
         self, partition: "FetchedPartition", budget: int, is_first: bool, reports_progress: bool
@@ -198,13 +222,16 @@ class _Fetch:
         return data, piece.length, _ENOUGH if is_enough else piece.length
 
     def _replica(self, partition: "FetchedPartition") -> "Replica":
-        context = self._context
-        if self._request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
-            return context.replicas.leader(partition.topic, partition.index)
-        name = context.metadata.topic_name(partition.topic_id)
-        if name is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        return context.replicas.leader(name, partition.index)
+        replicas = self._context.replicas
+        name = partition.topic
+        if self._request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            found = self._context.metadata.topic_name(partition.topic_id)
+            if found is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            name = found
+        if self._message.rack_id and self._replica_id < 0:
+            return replicas.readable(name, partition.index)
+        return replicas.leader(name, partition.index)
 
     def _error(self, partition: "FetchedPartition", error: KafkaError) -> PartitionData:
         data = PartitionData(partition.index, int(error.code), -1, -1, -1)

@@ -37,7 +37,7 @@ class ClusterClient:
         self.leaders: dict[int, NodeId] = {}
         self.is_stopped = False
         self.generator = Generator(seed)
-        self._peers = cluster.network.peers(name)
+        self._peers = cluster.network.peers(name, cluster.schedule.scope())
         self._connections: dict[tuple[NodeId, str], PeerConnection] = {}
 
     def send(

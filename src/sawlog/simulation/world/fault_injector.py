@@ -5,11 +5,13 @@ from functools import partial
 
 from sawlog.core.ids import NodeId
 from sawlog.core.store import SessionState
+from sawlog.simulation.simulated_network import NO_FAULTS, NetworkFaults
 from sawlog.simulation.world.faults import Fault, FaultKind
 from sawlog.simulation.world.simulated_cluster import SimulatedCluster
 from sawlog.simulation.world.simulated_node import SimulatedNode
 
-SLOW_NETWORK_MS = 200
+SLOW_NETWORK = NetworkFaults(clogs=0.1, clog_ms=300)
+LOSSY_NETWORK = NetworkFaults(breaks=0.02, half_open=0.3)
 
 
 class FaultInjector:
@@ -42,6 +44,7 @@ class FaultInjector:
             FaultKind.CUT_TWO_WAY: self._cut,
             FaultKind.ISOLATION: self._isolate,
             FaultKind.SLOW_NETWORK: self._slow_network,
+            FaultKind.LOSSY_NETWORK: self._lossy_network,
         }
         self.count = 0
         self._is_healed = False
@@ -65,6 +68,7 @@ class FaultInjector:
         cluster = self._cluster
         cluster.trace.note("all faults heal")
         cluster.network.heal()
+        self._calm_network()
         if not cluster.service.is_available:
             cluster.service.start()
         for node in cluster.nodes.values():
@@ -183,9 +187,9 @@ class FaultInjector:
         network = self._cluster.network
         if other is node:
             return
-        network.cut(node.host, other.host)
+        network.cut_one_way(node.host, other.host)
         if fault.kind is FaultKind.CUT_TWO_WAY:
-            network.cut(other.host, node.host)
+            network.cut_one_way(other.host, node.host)
         self._later(fault, network.heal)
 
     def _isolate(self, fault: Fault, node: SimulatedNode) -> None:
@@ -194,14 +198,18 @@ class FaultInjector:
         for other in self._cluster.nodes.values():
             if other is not node:
                 network.cut(node.host, other.host)
-                network.cut(other.host, node.host)
         self._later(fault, network.heal)
         self._suspend(fault, node)
 
     def _slow_network(self, fault: Fault, _: SimulatedNode) -> None:
-        network = self._cluster.network
-        usual_ms, network.max_delay_ms = network.max_delay_ms, SLOW_NETWORK_MS
-        if usual_ms != SLOW_NETWORK_MS:
-            self._cluster.schedule.after(
-                fault.duration_ms, lambda: setattr(network, "max_delay_ms", usual_ms)
-            )
+        self._disturb(fault, SLOW_NETWORK)
+
+    def _lossy_network(self, fault: Fault, _: SimulatedNode) -> None:
+        self._disturb(fault, LOSSY_NETWORK)
+
+    def _disturb(self, fault: Fault, faults: NetworkFaults) -> None:
+        self._cluster.network.faults = faults
+        self._later(fault, self._calm_network)
+
+    def _calm_network(self) -> None:
+        self._cluster.network.faults = NO_FAULTS

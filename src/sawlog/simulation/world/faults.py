@@ -28,6 +28,7 @@ class FaultKind(Enum):
     CUT_TWO_WAY = "two-way cut"
     ISOLATION = "isolation"
     SLOW_NETWORK = "slow network"
+    LOSSY_NETWORK = "lossy network"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,7 @@ from sawlog.broker.broker import Broker
 from sawlog.cluster.broker_registration import Registration
 from sawlog.core.config import BrokerConfig
 from sawlog.core.ids import NodeId
-from sawlog.core.ports import Client, Exchange
 from sawlog.core.store import SessionState
-from sawlog.protocol.peers import OnResponse, PeerConnection, PeerError, Peers
-from sawlog.protocol.schema import Message
 from sawlog.simulation.schedule import SeededRandom
 from sawlog.simulation.simulated_disk import SimulatedDisk
 from sawlog.simulation.stepped_cleaner import SteppedCleaner
@@ -97,6 +94,7 @@ class SimulatedNode:
             self.random,
             self.disk,
             store,
+            peers=self._cluster.network.peers(self.host, process),
             start_cleaner=lambda _: SteppedCleaner(self.disk, process),
         )
         registration = Registration(self.id, self.host, PORT, None)
@@ -112,7 +110,7 @@ class SimulatedNode:
     def lose_power(self) -> None:
         """Crash the machine; the disk keeps what was synced, and perhaps more."""
         self._cluster.trace.note(f"broker {self.id} loses power")
-        self._end_process()
+        self._end_process(silently=True)
         self.disk.power_loss(self.random)
 
     def wipe(self) -> None:
@@ -150,14 +148,14 @@ class SimulatedNode:
         self._cluster.trace.note(f"broker {self.id} has its clock off by {offset_ms} ms")
         self.clock.offset_ms = offset_ms
 
-    def _end_process(self) -> None:
+    def _end_process(self, *, silently: bool = False) -> None:
         assert self.process is not None
         assert self.store is not None
         self.process.close()
         self.store.crash()
         self.process = self.broker = self.store = None
         self._is_listening = False
-        self._cluster.network.close(self.host)
+        self._cluster.network.crash(self.host, silently=silently)
         self._cluster.touched.add(self.id)
 
     def _stopped(self, process: Process) -> None:
@@ -172,8 +170,7 @@ class SimulatedNode:
         if error is None:
             self._is_listening = True
             assert self.broker is not None
-            application = _Application(self.broker, process)
-            self._cluster.network.listen(self.host, PORT, application)
+            self._cluster.network.listen(self.host, PORT, self.broker, process)
             self._cluster.trace.note(f"broker {self.id} serves")
             return
         self._cluster.trace.note(f"broker {self.id} cannot start: {error!r}")
@@ -192,48 +189,3 @@ class SimulatedNode:
         """Let an operation of the disk take its time, in the process that asked for it."""
         if self.process is not None:
             self.process.after(self.random.below(MAX_DISK_DELAY_MS + 1), action)
-
-
-class _Application:
-    """The broker as the network sees it: a paused process receives nothing until it is resumed."""
-
-    def __init__(self, broker: Broker, process: Process) -> None:
-        self._broker = broker
-        self._process = process
-
-    def connected(self, client: Client) -> None:
-        self._process.run(partial(self._broker.connected, client))
-
-    def receive(self, exchange: Exchange, frame: memoryview) -> None:
-        if self._process.is_paused:
-            frame = memoryview(bytearray(frame))
-        self._process.run(partial(self._broker.receive, exchange, frame))
-
-    def disconnected(self, client: Client) -> None:
-        self._process.run(partial(self._broker.disconnected, client))
-
-
-class ProcessPeers:
-    """The Peers port of one process: responses wait while it is paused, and are lost with it."""
-
-    def __init__(self, peers: Peers, process: Process) -> None:
-        self._peers = peers
-        self._process = process
-
-    def connect(self, host: str, port: int) -> PeerConnection:
-        return _ProcessConnection(self._peers.connect(host, port), self._process)
-
-
-class _ProcessConnection:
-    def __init__(self, connection: PeerConnection, process: Process) -> None:
-        self._connection = connection
-        self._process = process
-
-    def send(self, request: Message, done: OnResponse, *, timeout_ms: int) -> None:
-        def answered(response: Message | PeerError) -> None:
-            self._process.run(partial(done, response))
-
-        self._connection.send(request, answered, timeout_ms=timeout_ms)
-
-    def close(self) -> None:
-        self._connection.close()
