@@ -267,3 +267,16 @@ def test_a_partition_state_has_kafkas_fields_for_old_tools() -> None:
     cluster.create("t", [0])
     fields = json.loads(cluster.service.tree.get(znodes.state_path("t", 0)).data)
     assert {"version", "leader", "leader_epoch", "isr", "controller_epoch"} <= set(fields)
+
+
+def test_the_loss_of_the_session_ends_leading_at_once() -> None:
+    """It comes back by itself, with a new broker epoch and a new leader epoch."""
+    cluster = Cluster()
+    cluster.create("t", [0])
+    cluster.store(0).expire()
+    assert cluster.partition(0, "t").leader == NO_NODE
+    assert cluster.members[0].member.broker_epoch == -1
+    assert cluster.settle()
+    partition = cluster.partition(0, "t")
+    assert (partition.leader, partition.members) == (0, (cluster.entry(0),))
+    assert partition.leader_epoch > 0
