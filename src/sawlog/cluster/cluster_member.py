@@ -3,7 +3,7 @@
 `start` registers the broker and makes it a candidate for controller. `on_image(old, new)` is called
 with every new image. The first one comes when the broker is registered and a controller is elected;
 if that is this broker, when it has elected all leaders. After a lost session all of this is
-repeated.
+repeated; in between, the image does not show this broker as a leader.
 """
 
 from collections.abc import Callable
@@ -66,6 +66,7 @@ class ClusterMember:
         self.store = store
         self.image = EMPTY_IMAGE
         self.node_id = registration.id
+        self._has_store_in_directory = not registration.directory_id
         self._registration = BrokerRegistration(store, registration, clock, timer, on_refused)
         self.clock = clock
         self._timer = timer
@@ -142,6 +143,8 @@ class ClusterMember:
         self._controller.run()
         if self.image is EMPTY_IMAGE and not self._is_ready():
             return
+        if self.node_id in self._view.brokers and not self._is_registered():
+            return  # the registration of a session that was lost: it would show its leaders
         old = self.image
         new = self._view.image(old)
         if new is old:
@@ -154,7 +157,11 @@ class ClusterMember:
     def _is_registered(self) -> bool:
         """Whether the view shows the registration of this process, not of an earlier one."""
         view, own_id = self._view, self.node_id
-        return own_id in view.brokers and view.sessions[own_id] == self.store.session_id
+        return (
+            own_id in view.brokers
+            and view.sessions[own_id] == self.store.session_id
+            and self.store.state is not SessionState.LOST
+        )
 
     def _is_ready(self) -> bool:
         view, own_id = self._view, self.node_id
@@ -175,8 +182,20 @@ class ClusterMember:
     # The session
 
     def _state_changed(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED and not self._is_stopped:
+        if self._is_stopped:
+            return
+        if state is SessionState.CONNECTED:
             self._begin()
+        elif state is SessionState.LOST and not self._has_store_in_directory:
+            self._end_session()
+
+    def _end_session(self) -> None:
+        """The registration is gone, and other brokers may lead in place of this one: its image does
+        not show it as a leader any more. A store in the broker's own directory has no other
+        brokers; its loss ends changes, but not the service of records."""
+        self._controller.stop()
+        self._view.keep_brokers([node for node in self._view.brokers if node != self.node_id])
+        self._view_changed()
 
     def _begin(self) -> None:
         """Start after a (re)connection."""
