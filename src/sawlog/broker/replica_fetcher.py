@@ -42,6 +42,9 @@ STREAM_DELAY_MS = 5
 of a flush along. A second request before it would make the leader send the same data twice, so it
 waits for this long."""
 
+NO_SESSION_DELAY_MS = 50
+"""A leader without room for a session answers at once, so fetches without records are delayed."""
+
 _EXPECTED_ERRORS = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_LEADER_EPOCH,
@@ -311,22 +314,24 @@ class ReplicaFetcher:
         if self._session.responded(generation, result.session_id, result.error_code):
             self._session_errors = 0
             self._process(result, number)
+            if not self._session.is_open and not self._last_bytes:
+                self._back_off(NO_SESSION_DELAY_MS)
         else:
             self._session_errors += 1
             logger.info("fetch session ended", leader=self._leader, error=result.error_code)
             if self._session_errors > 1:
-                self._back_off()
+                self._back_off(self._limits.backoff_ms)
         self._send_soon()
 
     def _lost(self, reason: object) -> None:
         if self._delay is None:
             logger.warning("cannot fetch from the leader", leader=self._leader, reason=str(reason))
         self._session.failed()
-        self._back_off()
+        self._back_off(self._limits.backoff_ms)
 
-    def _back_off(self) -> None:
+    def _back_off(self, delay_ms: int) -> None:
         if self._delay is None:
-            self._delay = self._timer.after(self._limits.backoff_ms, self._delay_over)
+            self._delay = self._timer.after(delay_ms, self._delay_over)
 
     def _delay_over(self) -> None:
         self._delay = None
