@@ -22,6 +22,7 @@ from sawlog.core.config import BrokerConfig
 from sawlog.core.config_dynamic import DynamicBrokerConfig
 from sawlog.core.ports import Clock, Disk, Random, Timer
 from sawlog.core.store import Store
+from sawlog.protocol.peers import Peers
 from sawlog.storage.cleaner.cleaner_worker import StartWorker
 from sawlog.storage.log_directory import LogDirectory
 
@@ -38,6 +39,7 @@ class Ports:
     random: Random
     disk: Disk
     store: Store
+    peers: Peers
     start_cleaner: StartWorker
 
 

@@ -36,6 +36,7 @@ from sawlog.server.disk import RealDisk
 from sawlog.server.listener import Listener
 from sawlog.server.log_format import json_line, set_up_logging
 from sawlog.server.metrics_endpoint import MetricsEndpoint
+from sawlog.server.peers import SocketPeers
 from sawlog.server.ready_line import ReadyLine
 
 logger = EventLogger(__name__)
@@ -130,6 +131,7 @@ class BrokerProcess:
                 SystemRandom(),
                 self._disk,
                 self._coordination.store,
+                SocketPeers(loop, timer, client_id=f"broker-{options.node_id}"),
                 start_cleaner=partial(CleanerProcess, loop, timer, self._disk.root),
             ),
             config,

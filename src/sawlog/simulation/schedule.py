@@ -6,6 +6,7 @@ one order.
 
 import heapq
 from collections.abc import Callable
+from functools import partial
 from random import Random as Generator
 
 
@@ -48,8 +49,12 @@ class Schedule:
         """Run `action` at the present simulated time, after the current event returns."""
         self.after(0, action)
 
+    def scope(self) -> "TimerScope":
+        """Return a timer of its own for one process, on this time."""
+        return TimerScope(self)
+
     def clear(self) -> None:
-        """Drop all events, as a crash of the process does."""
+        """Drop all events of all scopes."""
         self._queue.clear()
 
     def step(self) -> bool:
@@ -85,6 +90,92 @@ class Schedule:
             else:
                 self.step()
         self._elapsed_ms = max(self._elapsed_ms, end_ms)
+
+
+class ScopedHandle:
+    """An event of a scope; `action` is None once it has run or is cancelled."""
+
+    __slots__ = ("_scope", "action")
+
+    def __init__(self, scope: "TimerScope", action: Callable[[], None]) -> None:
+        self._scope = scope
+        self.action: Callable[[], None] | None = action
+
+    def cancel(self) -> None:
+        self.action = None
+        self._scope.forget(self)
+
+    def run(self) -> None:
+        action, self.action = self.action, None
+        if action is not None:
+            action()
+
+
+class TimerScope:
+    """The events of one simulated process: its Timer, and its only way to be called later.
+
+    Invariant: no event runs after `close`, nor between `pause` and `resume`. `_held` has the events
+    that became due meanwhile, and `_pending` all others, with their entries in the schedule.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._pending: dict[ScopedHandle, Handle] = {}
+        self._held: list[ScopedHandle] = []
+        self.is_paused = False
+        self.is_closed = False
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> ScopedHandle:
+        event = ScopedHandle(self, action)
+        self._schedule_event(event, delay_ms)
+        return event
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Run `action` at the present simulated time, after the current event returns."""
+        self.after(0, action)
+
+    def run(self, action: Callable[[], None]) -> None:
+        """Run `action` now; after `resume` if the process is paused, never if it is dead."""
+        if self.is_paused:
+            self._held.append(ScopedHandle(self, action))
+        elif not self.is_closed:
+            action()
+
+    def pause(self) -> None:
+        """Stop the process (SIGSTOP): events that become due are held."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Continue the process (SIGCONT): held events run at the present simulated time."""
+        self.is_paused = False
+        held, self._held = self._held, []
+        for event in held:
+            self._schedule_event(event, 0)
+
+    def close(self) -> None:
+        """End the process: its events never run, and new ones are ignored."""
+        self.is_closed = True
+        for scheduled in self._pending.values():
+            scheduled.cancel()
+        self._pending.clear()
+        self._held.clear()
+
+    def forget(self, event: ScopedHandle) -> None:
+        """Called by a cancelled event: it takes no step of the schedule any more."""
+        scheduled = self._pending.pop(event, None)
+        if scheduled is not None:
+            scheduled.cancel()
+
+    def _schedule_event(self, event: ScopedHandle, delay_ms: int) -> None:
+        if not self.is_closed and event.action is not None:
+            self._pending[event] = self._schedule.after(delay_ms, partial(self._due, event))
+
+    def _due(self, event: ScopedHandle) -> None:
+        del self._pending[event]
+        if self.is_paused:
+            self._held.append(event)
+        else:
+            event.run()
 
 
 class SeededRandom:

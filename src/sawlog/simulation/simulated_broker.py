@@ -5,7 +5,7 @@ simulated from a seed. Requests are encoded and decoded as on a socket, so a tes
 would see.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sawlog.broker.assembly import Ports, assemble
@@ -27,9 +27,11 @@ from sawlog.protocol.headers import RequestHeader, read_response_header, write_r
 from sawlog.protocol.schema import Message
 from sawlog.simulation.schedule import Schedule, SeededRandom
 from sawlog.simulation.simulated_disk import SimulatedDisk
+from sawlog.simulation.simulated_network import SimulatedNetwork
 from sawlog.simulation.stepped_cleaner import SteppedCleaner
 
 NODE = NodeId(1)
+HOST = "simulated"
 BOOT_STEPS = 20_000
 
 
@@ -76,10 +78,14 @@ class Call:
 class SimulatedMachine:
     """A disk, and one broker process after the other on it."""
 
-    def __init__(self, seed: int, **settings: str) -> None:
-        self.schedule = Schedule(seed)
+    def __init__(self, seed: int, *, schedule: Schedule | None = None, **settings: str) -> None:
+        """Machines with one `schedule` share its time; a crash affects one machine only."""
+        self.schedule = schedule or Schedule(seed)
+        self._network = SimulatedNetwork(self.schedule, seed)
+        self.scope = self.schedule.scope()
+        """The events of the present process."""
         self.random = SeededRandom(seed)
-        self.disk = SimulatedDisk(self.schedule.soon)
+        self.disk = SimulatedDisk(self._defer)
         self._config = BrokerConfig(
             {name.replace("_", "."): value for name, value in settings.items()}
         )
@@ -97,20 +103,21 @@ class SimulatedMachine:
 
     def boot(self) -> None:
         """Start a broker on the present disk, until it can serve requests."""
-        schedule = self.schedule
+        schedule, scope = self.schedule, self.scope
         self._is_ready = False
-        store = EmbeddedStore(self.disk, schedule)
+        store = EmbeddedStore(self.disk, scope)
         self._broker = assemble(
             Ports(
                 schedule,
-                schedule,
+                scope,
                 self.random,
                 self.disk,
                 store,
-                start_cleaner=lambda _: SteppedCleaner(self.disk, schedule),
+                self._network.peers(HOST, scope),
+                start_cleaner=lambda _: SteppedCleaner(self.disk, scope),
             ),
             self._config,
-            Registration(NODE, "simulated", 9092, None),
+            Registration(NODE, HOST, 9092, None),
             self._image_applied,
         )
         self._broker.start()
@@ -126,13 +133,20 @@ class SimulatedMachine:
 
     def lose_power(self) -> None:
         """Crash the process; the disk keeps what was synced, and perhaps more."""
-        self.schedule.clear()
+        self._end_process()
         self.disk.power_loss(self.random)
 
     def kill(self) -> None:
         """kill -9: the process is gone; the page cache survives."""
-        self.schedule.clear()
+        self._end_process()
         self.disk.kill()
+
+    def _defer(self, action: Callable[[], None]) -> None:
+        self.scope.soon(action)
+
+    def _end_process(self) -> None:
+        self.scope.close()
+        self.scope = self.schedule.scope()
 
     def stop(self) -> None:
         """Stop the broker cleanly."""

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from sawlog.cluster.store_tree import Change, StoreTree, Watches
+from sawlog.core.ports import Timer
 from sawlog.core.store import (
     ConnectionLost,
     Delete,
@@ -24,7 +25,7 @@ from sawlog.core.store import (
     StoreError,
     Watch,
 )
-from sawlog.simulation.schedule import Schedule, SeededRandom
+from sawlog.simulation.schedule import Schedule, SeededRandom, TimerScope
 
 MAX_DELAY_MS = 3
 
@@ -39,8 +40,9 @@ class StoreService:
         self._last_session = 0
         self._clients: dict[int, SimulatedStore] = {}
 
-    def connect(self) -> "SimulatedStore":
-        return SimulatedStore(self)
+    def connect(self, scope: TimerScope | None = None) -> "SimulatedStore":
+        """Return a client whose callbacks run in `scope`, that of its process."""
+        return SimulatedStore(self, scope or self.schedule.scope())
 
     def delay_ms(self) -> int:
         return self.random.below(MAX_DELAY_MS + 1)
@@ -80,8 +82,9 @@ class _Call:
 class SimulatedStore:
     """One client of the service. `crash` leaves its session open, as a dead process does."""
 
-    def __init__(self, service: StoreService) -> None:
+    def __init__(self, service: StoreService, scope: TimerScope) -> None:
         self._service = service
+        self._scope = scope
         self._listeners: list[Callable[[SessionState], None]] = []
         self._connection = 0
         self._calls: deque[_Call] = deque()
@@ -152,20 +155,21 @@ class SimulatedStore:
         self._unanswered[call] = None
         if self.state is not SessionState.CONNECTED:
             lost = SessionLost if self.state is SessionState.LOST else ConnectionLost
-            self._service.schedule.soon(partial(self._answer, call, lost(call.path)))
+            self._scope.soon(partial(self._answer, call, lost(call.path)))
             return
         self._calls.append(call)
-        self._later(self._arrive)
+        self._later(self._arrive, self._service.schedule)
 
-    def _later(self, action: Callable[[], None]) -> None:
-        """Run `action` after a delay, unless the connection was cut by then."""
+    def _later(self, action: Callable[[], None], timer: Timer) -> None:
+        """Run `action` after a delay, unless the connection was cut by then. A call travels on its
+        own, a reply needs the client's process."""
         connection = self._connection
 
         def due() -> None:
             if connection == self._connection and not self._is_dead:
                 action()
 
-        self._service.schedule.after(self._service.delay_ms(), due)
+        timer.after(self._service.delay_ms(), due)
 
     def _arrive(self) -> None:
         """The oldest call reaches the tree; calls keep their order, whatever their delays."""
@@ -184,7 +188,7 @@ class SimulatedStore:
 
     def _reply(self, action: Callable[[], None]) -> None:
         self._replies.append(action)
-        self._later(self._deliver)
+        self._later(self._deliver, self._scope)
 
     def _deliver(self) -> None:
         self._replies.popleft()()
@@ -213,7 +217,7 @@ class SimulatedStore:
         if self._is_dead:
             return
         self._change(SessionState.LOST)
-        self._service.schedule.after(1 + self._service.delay_ms(), self._reconnect)
+        self._scope.after(1 + self._service.delay_ms(), self._reconnect)
 
     def crash(self) -> None:
         """End the client's process without closing its session; `expire` ends the session later."""
@@ -232,7 +236,7 @@ class SimulatedStore:
         self._replies.clear()
         self._watches.clear()
         for call in list(self._unanswered):
-            self._service.schedule.soon(partial(self._answer, call, ConnectionLost(call.path)))
+            self._scope.soon(partial(self._answer, call, ConnectionLost(call.path)))
 
     def _reconnect(self) -> None:
         if not self._is_dead:
@@ -241,5 +245,8 @@ class SimulatedStore:
 
     def _change(self, state: SessionState) -> None:
         self.state = state
+        self._scope.run(partial(self._notify, state))
+
+    def _notify(self, state: SessionState) -> None:
         for listener in list(self._listeners):
             listener(state)

@@ -9,6 +9,7 @@ from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.core.config import BrokerConfig
 from sawlog.core.ids import NodeId
 from sawlog.simulation.simulated_broker import SimulatedMachine
+from sawlog.simulation.simulated_network import SimulatedNetwork
 from sawlog.simulation.stepped_cleaner import SteppedCleaner
 from sawlog.storage.log_directory import WrongOwner
 from support.broker.groups import commit, machine_with_groups
@@ -18,11 +19,12 @@ from support.broker.requests import NAMED, batch_of, fetch, produce
 def assembled(machine: SimulatedMachine, node_id: int, applied: list[Exception | None]) -> Broker:
     ports = Ports(
         machine.schedule,
-        machine.schedule,
+        machine.scope,
         machine.random,
         machine.disk,
-        EmbeddedStore(machine.disk, machine.schedule),
-        start_cleaner=lambda _: SteppedCleaner(machine.disk, machine.schedule),
+        EmbeddedStore(machine.disk, machine.scope),
+        SimulatedNetwork(machine.schedule, 1).peers("host", machine.scope),
+        start_cleaner=lambda _: SteppedCleaner(machine.disk, machine.scope),
     )
     registration = Registration(NodeId(node_id), "host", 9092)
     return assemble(ports, BrokerConfig({}), registration, applied.append)

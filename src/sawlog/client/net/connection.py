@@ -5,10 +5,8 @@ one thread. After an error of the connection, or an interrupt within a frame, it
 """
 
 import socket
-from collections import deque
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from sawlog import __version__
 from sawlog.client.errors import (
     ConnectionLost,
     NoBrokerReachable,
@@ -20,32 +18,33 @@ from sawlog.client.fork_guard import ForkGuard
 from sawlog.client.net.addresses import Address
 from sawlog.client.net.retries import Deadline
 from sawlog.client.net.wakeup import wait_readable
-from sawlog.core.errors import ErrorCode, MalformedFrame
-from sawlog.protocol import headers
-from sawlog.protocol.apis import (
-    ApiKey,
-    request_header_version,
-    response_header_version,
-    valid_versions,
-)
-from sawlog.protocol.codec import decoder, encoder
-from sawlog.protocol.messages.api_versions_request import ApiVersionsRequest
+from sawlog.core.errors import MalformedFrame
+from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages.api_versions_response import ApiVersionsResponse
 from sawlog.protocol.schema import Message
+from sawlog.protocol.session import (
+    LENGTH_BYTES,
+    BadLength,
+    InFlight,
+    NegotiationFailed,
+    NoCommonVersion,
+    Session,
+    first_request,
+    read_length,
+)
 
 DEFAULT_REQUEST_TIMEOUT_MS = 30_000
 DEFAULT_CONNECT_TIMEOUT_MS = 10_000
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
-_LENGTH_BYTES = 4
 _HTTP_STARTS = frozenset({b"HTTP", b"<!DO", b"<htm"})  # some servers send a bare page
 
 Response = TypeVar("Response", bound=Message)
 
 
-class Pending(Generic[Response]):
+class Pending(InFlight[Response]):
     """A request in flight; `response` is None until it was read."""
 
-    __slots__ = ("api", "correlation_id", "deadline", "response", "response_class", "version")
+    __slots__ = ("deadline", "response")
 
     def __init__(
         self,
@@ -55,10 +54,7 @@ class Pending(Generic[Response]):
         response_class: type[Response],
         deadline: Deadline,
     ) -> None:
-        self.api = api
-        self.version = version
-        self.correlation_id = correlation_id
-        self.response_class = response_class
+        super().__init__(api, version, correlation_id, response_class)
         self.deadline = deadline
         self.response: Response | None = None
 
@@ -76,12 +72,9 @@ class Connection:
     ) -> None:
         self.address = address
         self._fork_guard = ForkGuard()
-        self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
-        self._correlation_id = 0
-        self._in_flight: deque[Pending[Message]] = deque()
+        self._session: Session[Pending[Message]] = Session(client_id)
         self._closed_because: str | None = None
-        self._offered_versions: dict[int, tuple[int, int]] = {}
         try:
             self._socket = socket.create_connection(address, timeout=connect_timeout_ms / 1_000)
         except OSError as error:
@@ -108,7 +101,7 @@ class Connection:
         """Open, and not closed by the broker while idle."""
         if not self._fork_guard.is_same_process:
             self.close("it belongs to the parent process of this fork")
-        if self.is_open and not self._in_flight and wait_readable([self.fileno()], 0):
+        if self.is_open and not self._session.in_flight and wait_readable([self.fileno()], 0):
             self.close("the broker closed it")
         return self.is_open
 
@@ -119,18 +112,13 @@ class Connection:
 
     def version(self, api: ApiKey, highest: int | None = None) -> int:
         """Return the highest version that both sides have, at most `highest`."""
-        first, last = valid_versions(api)
-        if highest is not None:
-            last = min(last, highest)
-        offered_first, offered_last = self._offered_versions.get(api, (0, -1))
-        chosen = min(last, offered_last)
-        if chosen < max(first, offered_first):
-            offer = f"{offered_first} to {offered_last}" if offered_last >= 0 else "none"
+        try:
+            return self._session.version(api, highest)
+        except NoCommonVersion as error:
             raise UnsupportedRequest(
-                f"{self.address} offers {api.name} in versions {offer}, this client has {first} to"
-                f" {last}; use a newer broker"
-            )
-        return chosen
+                f"{self.address} offers {api.name} in versions {error.offered}, this client has"
+                f" {error.known}; use a newer broker"
+            ) from None
 
     def send(
         self,
@@ -181,27 +169,20 @@ class Connection:
         )
 
     def _negotiate_versions(self, timeout_ms: float) -> None:
-        api = ApiKey.API_VERSIONS
-        request = ApiVersionsRequest(
-            client_software_name="sawlog", client_software_version=__version__
-        )
-        version = valid_versions(api)[1]
+        request, version = first_request()
         while True:
             response = self.wait(
-                self._write(request, ApiVersionsResponse, api, version, timeout_ms)
+                self._write(request, ApiVersionsResponse, ApiKey.API_VERSIONS, version, timeout_ms)
             )
-            if response.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
-                break
-            # The response is version 0, with the list or, before 2.4, without it (KIP-511).
-            offered = {entry.api_key: entry.max_version for entry in response.api_keys}
-            version = min(version - 1, offered.get(api, 0))
-        if response.error_code:
-            raise UnexpectedResponse(
-                f"{self.address} refused ApiVersions: {ErrorCode(response.error_code).name}"
-            )
-        self._offered_versions = {
-            entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys
-        }
+            try:
+                next_version = self._session.learn_versions(response, version)
+            except NegotiationFailed as error:
+                raise UnexpectedResponse(
+                    f"{self.address} refused ApiVersions: {error.error.name}"
+                ) from None
+            if next_version is None:
+                return
+            version = next_version
 
     def _write(
         self,
@@ -214,20 +195,14 @@ class Connection:
         has_response: bool = True,
     ) -> Pending[Response]:
         self._check_open()
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         deadline = Deadline(self._request_timeout_ms if timeout_ms is None else timeout_ms)
-        header = headers.write_request_header(
-            headers.RequestHeader(api, version, self._correlation_id, self._client_id),
-            request_header_version(api, version),
-        )
-        body = encoder(type(request), version)(request)
-        length = (len(header) + len(body)).to_bytes(_LENGTH_BYTES, "big")
-        pending = Pending(api, version, self._correlation_id, response_class, deadline)
+        correlation_id, frame = self._session.frame(request, api, version)
+        pending = Pending(api, version, correlation_id, response_class, deadline)
         try:
             self._socket.settimeout(max(deadline.remaining_ms, 1) / 1_000)
-            self._socket.sendall(b"".join((length, header, body)))
+            self._socket.sendall(frame)
             if has_response:
-                self._in_flight.append(pending)  # type: ignore[arg-type]  # read by its own class
+                self._session.expect(pending)  # type: ignore[arg-type]  # read by its own class
         except OSError as error:
             raise self._fail(f"sending {api.name}", error, deadline) from error
         except BaseException:
@@ -238,11 +213,10 @@ class Connection:
     def _read_next(self, deadline: Deadline) -> None:
         """Read one response: that of the oldest request in flight."""
         self._check_open()
-        oldest = self._in_flight[0]
+        oldest = self._session.in_flight[0]
         what = f"waiting for the response to {oldest.api.name}"
         try:
-            oldest.response = self._decode(self._receive(deadline), oldest)
-            self._in_flight.popleft()
+            oldest.response = self._session.read_response(self._receive(deadline))[1]
         except OSError as error:
             raise self._fail(what, error, deadline) from error
         except MalformedFrame as error:
@@ -257,29 +231,18 @@ class Connection:
 
     def _read_available(self) -> None:
         """Read the responses that have begun to arrive, without waiting for others."""
-        while self._in_flight and self.is_open and wait_readable([self.fileno()], 0):
-            self._read_next(self._in_flight[0].deadline)
-
-    def _decode(self, frame: memoryview, pending: Pending[Response]) -> Response:
-        header_version = response_header_version(pending.api, pending.version)
-        correlation_id, position = headers.read_response_header(frame, header_version)
-        if correlation_id != pending.correlation_id:
-            raise MalformedFrame(
-                f"correlation id {correlation_id} in place of {pending.correlation_id}"
-            )
-        version = pending.version
-        if pending.api is ApiKey.API_VERSIONS and version > 0:
-            code = int.from_bytes(frame[position : position + 2], "big", signed=True)
-            if code == ErrorCode.UNSUPPORTED_VERSION:
-                version = 0
-        return decoder(pending.response_class, version)(frame, position)[0]
+        while self._session.in_flight and self.is_open and wait_readable([self.fileno()], 0):
+            self._read_next(self._session.in_flight[0].deadline)
 
     def _receive(self, deadline: Deadline) -> memoryview:
-        start = bytes(self._receive_exactly(_LENGTH_BYTES, deadline))
-        length = int.from_bytes(start, "big", signed=True)
-        if not 0 < length <= MAX_RESPONSE_BYTES:
+        start = self._receive_exactly(LENGTH_BYTES, deadline)
+        try:
+            length = read_length(start, MAX_RESPONSE_BYTES)
+        except BadLength as error:
             self.close("its responses are malformed")
-            raise UnexpectedResponse(f"{self.address} {_describe_peer(start, length)}")
+            raise UnexpectedResponse(
+                f"{self.address} {_describe_peer(bytes(start), error.length)}"
+            ) from None
         return self._receive_exactly(length, deadline)
 
     def _receive_exactly(self, length: int, deadline: Deadline) -> memoryview:
