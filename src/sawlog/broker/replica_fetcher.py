@@ -1,12 +1,9 @@
 """Fetches all partitions that this broker follows from one leader (Kafka's ReplicaFetcherThread).
 
-One connection, many partitions in a request, an incremental fetch session. The leader parks a fetch
-until there is something to answer. If something changes here meanwhile (a flush has ended, a
-partition was added), a second request is sent behind the parked one, which the leader then answers
-at once; there are never more than two in flight.
-
-A response counts for a partition only if it answers a request that was built after the partition's
-last change of epoch and its last truncation: `_FollowedPartition.valid_from`.
+The leader parks a fetch until there is something to answer. If something changes here meanwhile (a
+flush has ended, a partition was added), a second request is sent behind the parked one, which the
+leader then answers at once. A response counts for a partition only if its request was built after
+the partition's last change of epoch and its last truncation: `_FollowedPartition.valid_from`.
 """
 
 from collections.abc import Callable
@@ -41,6 +38,9 @@ STREAM_DELAY_MS = 5
 """After a response of this size the next one is probably on its way with data, and takes the news
 of a flush along. A second request before it would make the leader send the same data twice, so it
 waits for this long."""
+
+NO_SESSION_DELAY_MS = 50
+"""A leader without room for a session answers at once, so fetches without records are delayed."""
 
 _EXPECTED_ERRORS = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -78,7 +78,7 @@ class FetchLimits:
 class _FollowedPartition:
     """One partition in one leader epoch."""
 
-    __slots__ = ("delay", "follower", "is_failed", "is_resolving", "key", "topic", "valid_from")
+    __slots__ = ("_delay", "_is_resolving", "follower", "is_failed", "key", "topic", "valid_from")
 
     def __init__(self, replica: "Replica", follower: Follower, valid_from: int) -> None:
         self.key: Key = (replica.topic_id, replica.name.partition)
@@ -86,13 +86,43 @@ class _FollowedPartition:
         self.follower = follower
         self.valid_from = valid_from
         """The number of the first request whose response counts."""
-        self.delay: TimerHandle | None = None  # after an error
-        self.is_resolving = False  # asks for the leader's offsets
+        self._delay: TimerHandle | None = None  # after an error
+        self._is_resolving = False  # asks for the leader's offsets
         self.is_failed = False  # until the next leader epoch
 
     @property
     def is_fetchable(self) -> bool:
-        return self.delay is None and not self.is_resolving and not self.is_failed
+        return self._delay is None and not self._is_resolving and not self.is_failed
+
+    def ignore_before(self, number: int) -> None:
+        """Earlier requests than `number` know nothing about the present position."""
+        self.valid_from = number
+
+    def delay(self, timer: "Timer", delay_ms: int, over: Callable[[], None]) -> None:
+        """Do not fetch until `over` is called."""
+
+        def end() -> None:
+            self._delay = None
+            over()
+
+        self._delay = timer.after(delay_ms, end)
+
+    def begin_resolving(self) -> None:
+        """Do not fetch while the leader is asked for its offsets."""
+        self._is_resolving = True
+
+    def end_resolving(self) -> None:
+        self._is_resolving = False
+
+    def fail(self) -> None:
+        """Do not fetch until the next leader epoch."""
+        self.is_failed = True
+
+    def stop(self) -> None:
+        """Forget timer and flushes: the partition is not followed any more, or in another epoch."""
+        self.follower.notify_flushes(None)
+        if self._delay is not None:
+            self._delay.cancel()
 
     def parameters(self, max_bytes: int) -> SessionPartition | None:
         """The parameters of the next fetch; None if the partition is not to be fetched now."""
@@ -185,7 +215,7 @@ class ReplicaFetcher:
         if known is not None:
             if known.follower is follower:
                 return
-            self._stop(known)
+            known.stop()
         self._partitions[partition.key] = partition
         follower.notify_flushes(lambda: self._touch(partition))
         self._touch(partition)
@@ -194,14 +224,9 @@ class ReplicaFetcher:
         """Fetch a partition no more; nothing that arrives for it later counts."""
         partition = self._partitions.pop(key, None)
         if partition is not None:
-            self._stop(partition)
+            partition.stop()
             self._changed[key] = None
             self._send_soon()
-
-    def _stop(self, partition: _FollowedPartition) -> None:
-        partition.follower.notify_flushes(None)
-        if partition.delay is not None:
-            partition.delay.cancel()
 
     def set_address(self, address: tuple[str, int] | None) -> None:
         """Set the address of the leader; None if it is not alive."""
@@ -311,22 +336,24 @@ class ReplicaFetcher:
         if self._session.responded(generation, result.session_id, result.error_code):
             self._session_errors = 0
             self._process(result, number)
+            if not self._session.is_open and not self._last_bytes:
+                self._back_off(NO_SESSION_DELAY_MS)
         else:
             self._session_errors += 1
             logger.info("fetch session ended", leader=self._leader, error=result.error_code)
             if self._session_errors > 1:
-                self._back_off()
+                self._back_off(self._limits.backoff_ms)
         self._send_soon()
 
     def _lost(self, reason: object) -> None:
         if self._delay is None:
             logger.warning("cannot fetch from the leader", leader=self._leader, reason=str(reason))
         self._session.failed()
-        self._back_off()
+        self._back_off(self._limits.backoff_ms)
 
-    def _back_off(self) -> None:
+    def _back_off(self, delay_ms: int) -> None:
         if self._delay is None:
-            self._delay = self._timer.after(self._limits.backoff_ms, self._delay_over)
+            self._delay = self._timer.after(delay_ms, self._delay_over)
 
     def _delay_over(self) -> None:
         self._delay = None
@@ -365,7 +392,7 @@ class ReplicaFetcher:
             self._delay_partition(partition, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         except Exception:
             logger.exception("replica cannot follow", log=str(partition.follower.log.tp))
-            partition.is_failed = True
+            partition.fail()
         return appended
 
     def _append(self, partition: _FollowedPartition, data: PartitionData) -> int:
@@ -384,7 +411,7 @@ class ReplicaFetcher:
         log = partition.follower.log
         end_offset = log.end_offset
         diverging = data.diverging_epoch
-        partition.valid_from = self._next_number
+        partition.ignore_before(self._next_number)
         partition.follower.truncate(EpochEntry(diverging.epoch, diverging.end_offset))
         if log.end_offset == end_offset:
             self._delay_partition(partition, 0, "the diverging epoch removes no record")
@@ -393,14 +420,14 @@ class ReplicaFetcher:
 
     def _resolve(self, partition: _FollowedPartition) -> None:
         """The leader does not have the fetch offset: ask where its log begins and ends."""
-        partition.is_resolving = True
-        partition.valid_from = self._next_number
+        partition.begin_resolving()
+        partition.ignore_before(self._next_number)
         connections = self._connections
         assert connections is not None
 
         def found(offsets: tuple[int, int] | KafkaError | PeerError) -> None:
             if self._partitions.get(partition.key) is partition:
-                partition.is_resolving = False
+                partition.end_resolving()
                 self._resolved(partition, offsets)
 
         LeaderOffsets(
@@ -445,13 +472,12 @@ class ReplicaFetcher:
         )
 
         def over() -> None:
-            partition.delay = None
             if self._partitions.get(partition.key) is partition:
                 self._touch(partition)
 
-        partition.valid_from = self._next_number
-        partition.delay = self._timer.after(self._limits.backoff_ms, over)
+        partition.ignore_before(self._next_number)
+        partition.delay(self._timer, self._limits.backoff_ms, over)
 
     def _fail(self, partition: _FollowedPartition, refused: TruncationRefused) -> None:
         logger.error("replica cannot follow", log=str(partition.follower.log.tp), reason=refused)
-        partition.is_failed = True
+        partition.fail()

@@ -60,6 +60,15 @@ class LeadershipListener(Protocol):
     def resign(self, index: int) -> None: ...
 
 
+class RoleListener(Protocol):
+    """The fetchers of the replicas that follow a leader."""
+
+    def role_changed(self, replica: Replica) -> None:
+        """The replica has the role and epoch of the newest image, perhaps those it had before."""
+
+    def closed(self, name: TopicPartition) -> None: ...
+
+
 class Replicas:
     """Invariant: `by_partition` holds exactly the replicas that the newest image assigns to this
     broker and whose logs are open."""
@@ -77,10 +86,12 @@ class Replicas:
         timer: "Timer",
         isr_writer: "IsrWriter | None" = None,
         is_suspended: Callable[[], bool] = lambda: False,
+        fetchers: RoleListener | None = None,
     ) -> None:
         """`coordinators` has the owner of each internal topic, to be notified of its leadership.
-        Without `isr_writer` the in-sync sets change only by the controller's doing. `is_suspended`
-        tells whether the session of the coordination store is interrupted."""
+        Without `isr_writer` the in-sync sets change only by the controller's doing; without
+        `fetchers` no replica gets records of its leader. `is_suspended` tells whether the session
+        of the coordination store is interrupted."""
         self._node_id = node_id
         self._config = config
         self.isr_totals = IsrTotals()
@@ -100,6 +111,7 @@ class Replicas:
         self._directory = directory
         self._log_configs = log_configs
         self._coordinators = coordinators
+        self._fetchers = fetchers
         self._clock = clock
         self._timer = timer
         self.by_partition: dict[tuple[str, int], Replica] = {}
@@ -231,6 +243,8 @@ class Replicas:
             replica.lose_leader(state.leader_epoch)
         else:
             replica.follow(state.leader_epoch, state.leader)
+        if self._fetchers is not None:
+            self._fetchers.role_changed(replica)
 
     def reconfigure(self) -> None:
         """Give all logs their configuration after a change of the broker's settings."""
@@ -307,6 +321,8 @@ class Replicas:
         coordinator = self._coordinators.get(name.topic)
         if coordinator is not None:
             coordinator.resign(name.partition)
+        if self._fetchers is not None:
+            self._fetchers.closed(name)
         replica.close(error)
         self._directory.delete(name)
 

@@ -21,7 +21,8 @@ from sawlog.replication.follower_progress import FollowerFetch
 from sawlog.replication.leader import Leader, ReplicationContext
 from sawlog.replication.roles import Event, Role, next_role
 from sawlog.storage.append_origin import AppendOrigin
-from sawlog.storage.log import Appended, Log
+from sawlog.storage.appended import Appended
+from sawlog.storage.log import Log
 from sawlog.storage.log_config import FOREVER
 
 logger = EventLogger(__name__)

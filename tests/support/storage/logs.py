@@ -10,9 +10,10 @@ from sawlog.protocol.records import Record, build_batch
 from sawlog.simulation.schedule import Schedule, SeededRandom
 from sawlog.simulation.simulated_disk import SimulatedDisk
 from sawlog.simulation.stepped_cleaner import SteppedCleaner
+from sawlog.storage.appended import Appended
 from sawlog.storage.cleaner.cleaner_worker import CleanerWorker
 from sawlog.storage.cleaner.log_cleaner import CleanerConfig
-from sawlog.storage.log import Appended, Log
+from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
 from sawlog.storage.log_directory import LogDirectory
 

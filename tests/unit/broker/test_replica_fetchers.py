@@ -2,7 +2,7 @@
 
 import pytest
 
-from sawlog.broker.replica_fetcher import STREAM_DELAY_MS
+from sawlog.broker.replica_fetcher import NO_SESSION_DELAY_MS, STREAM_DELAY_MS
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicId
 from sawlog.core.ports import DiskFull
@@ -162,6 +162,8 @@ def test_a_leader_without_sessions_gets_all_partitions_each_time() -> None:
     for _ in range(3):
         assert sorted(fetched(broker.requests[0])) == [0]
         broker.answer(data(0), session_id=0)
+        assert broker.requests == []
+        broker.schedule.run_for(NO_SESSION_DELAY_MS)
 
 
 def test_partitions_with_data_come_last_in_the_next_full_fetch() -> None:
