@@ -11,6 +11,7 @@ from sawlog.broker.log_configs import LogConfigs, cleaner_config
 from sawlog.broker.metadata_cache import MetadataCache
 from sawlog.broker.metrics import BrokerMetrics
 from sawlog.broker.purgatory import Purgatory
+from sawlog.broker.replica_fetchers import ReplicaFetchers
 from sawlog.broker.replicas import FLUSH_BEFORE_COMMIT, LeadershipListener, Replicas
 from sawlog.cluster.cluster_member import ClusterMember, Registration
 from sawlog.cluster.internal_topics import INTERNAL_TOPICS, CoordinatorType
@@ -64,6 +65,7 @@ def assemble(
     groups = GroupCoordinator(
         config, metadata, topics, directory, clock=clock, timer=timer, random=random
     )
+    fetchers = ReplicaFetchers(registration.id, config, metadata, ports.peers, timer)
     replicas = Replicas(
         registration.id,
         config,
@@ -73,6 +75,7 @@ def assemble(
         _by_topic({CoordinatorType.GROUP: groups}),
         clock=clock,
         timer=timer,
+        fetchers=fetchers,
     )
     slots: int = config["max.incremental.fetch.session.cache.slots"]
     broker = Broker(
@@ -88,6 +91,7 @@ def assemble(
             producer_ids=ProducerIds(ports.store, registration.id),
             directory=directory,
             replicas=replicas,
+            fetchers=fetchers,
             groups=groups,
             fetch_sessions=FetchSessions(clock, random, slots),
             fetch_max_bytes=config["fetch.max.bytes"],
