@@ -11,11 +11,13 @@ from sawlog.broker.log_configs import LogConfigs, cleaner_config
 from sawlog.broker.metadata_cache import MetadataCache
 from sawlog.broker.metrics import BrokerMetrics
 from sawlog.broker.purgatory import Purgatory
+from sawlog.broker.replica_fetchers import ReplicaFetchers
 from sawlog.broker.replicas import FLUSH_BEFORE_COMMIT, LeadershipListener, Replicas
 from sawlog.cluster.broker_registration import Registration
 from sawlog.cluster.cluster_member import ClusterMember, OnImage, OnRefused
 from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.cluster.internal_topics import INTERNAL_TOPICS, CoordinatorType
+from sawlog.cluster.isr_changes import IsrChanges
 from sawlog.cluster.metadata_image import MetadataImage
 from sawlog.cluster.ordered_elections import OrderedElections
 from sawlog.cluster.producer_ids import ProducerIds
@@ -68,6 +70,7 @@ def assemble(
     groups = GroupCoordinator(
         config, metadata, topics, directory, clock=clock, timer=timer, random=random
     )
+    fetchers = ReplicaFetchers(registration.id, config, metadata, ports.peers, timer)
     replicas = Replicas(
         registration.id,
         config,
@@ -77,6 +80,8 @@ def assemble(
         _by_topic({CoordinatorType.GROUP: groups}),
         clock=clock,
         timer=timer,
+        fetchers=fetchers,
+        isr_writer=IsrChanges(member),
         is_suspended=lambda: ports.store.state is not SessionState.CONNECTED,
     )
     slots: int = config["max.incremental.fetch.session.cache.slots"]
@@ -95,6 +100,7 @@ def assemble(
             producer_ids=ProducerIds(ports.store, registration.id),
             directory=directory,
             replicas=replicas,
+            fetchers=fetchers,
             groups=groups,
             fetch_sessions=FetchSessions(clock, random, slots),
             fetch_max_bytes=config["fetch.max.bytes"],

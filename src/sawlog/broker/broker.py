@@ -59,6 +59,8 @@ class Broker:
         if new.configs is not old.configs:
             self._config.reconfigure(*new.broker_configs(self.components.node_id))
         self.replicas.apply(old, new)
+        if new.brokers is not old.brokers:
+            self.components.fetchers.brokers_changed()
         self.groups.image_changed(old, new)
 
     def try_apply(self, old: MetadataImage, new: MetadataImage) -> Exception | None:
@@ -85,6 +87,7 @@ class Broker:
     def stop(self, done: Callable[[], None]) -> None:
         """Answer parked fetches, leave the cluster, and close all logs cleanly."""
         self.purgatory.shut_down()
+        self.components.fetchers.close()
         self.groups.close()
 
         def left() -> None:

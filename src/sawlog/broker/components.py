@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.broker.metrics import BrokerMetrics
     from sawlog.broker.purgatory import Purgatory
+    from sawlog.broker.replica_fetchers import ReplicaFetchers
     from sawlog.broker.replicas import Replicas
     from sawlog.cluster.cluster_member import ClusterMember
     from sawlog.cluster.ordered_elections import OrderedElections
@@ -43,6 +44,7 @@ class Components:
     producer_ids: "ProducerIds"
     directory: "LogDirectory"
     replicas: "Replicas"
+    fetchers: "ReplicaFetchers"
     groups: "GroupCoordinator"
     fetch_sessions: "FetchSessions"
     fetch_max_bytes: int

@@ -84,14 +84,13 @@ class Replicas:
         *,
         clock: "Clock",
         timer: "Timer",
+        fetchers: RoleListener,
         isr_writer: "IsrWriter | None" = None,
         is_suspended: Callable[[], bool] = lambda: False,
-        fetchers: RoleListener | None = None,
     ) -> None:
         """`coordinators` has the owner of each internal topic, to be notified of its leadership.
-        Without `isr_writer` the in-sync sets change only by the controller's doing; without
-        `fetchers` no replica gets records of its leader. `is_suspended` tells whether the session
-        of the coordination store is interrupted."""
+        Without `isr_writer` the in-sync sets change only by the controller's doing. `is_suspended`
+        tells whether the session of the coordination store is interrupted."""
         self._node_id = node_id
         self._config = config
         self.isr_totals = IsrTotals()
@@ -243,8 +242,7 @@ class Replicas:
             replica.lose_leader(state.leader_epoch)
         else:
             replica.follow(state.leader_epoch, state.leader)
-        if self._fetchers is not None:
-            self._fetchers.role_changed(replica)
+        self._fetchers.role_changed(replica)
 
     def reconfigure(self) -> None:
         """Give all logs their configuration after a change of the broker's settings."""
@@ -321,8 +319,7 @@ class Replicas:
         coordinator = self._coordinators.get(name.topic)
         if coordinator is not None:
             coordinator.resign(name.partition)
-        if self._fetchers is not None:
-            self._fetchers.closed(name)
+        self._fetchers.closed(name)
         replica.close(error)
         self._directory.delete(name)
 

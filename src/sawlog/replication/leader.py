@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from sawlog.cluster.isr_changes import IsrWriteError
 from sawlog.cluster.metadata_image import BrokerImage, InSyncMember, PartitionImage
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
@@ -17,7 +18,7 @@ from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicPartition
 from sawlog.core.ports import Clock, Timer
 from sawlog.replication.follower_progress import NEVER_MS, FollowerFetch, FollowerProgress
 from sawlog.replication.in_sync_set import InSyncSet
-from sawlog.replication.isr_writer import IsrWriteError, IsrWriter
+from sawlog.replication.isr_writer import IsrWriter
 
 logger = EventLogger(__name__)
 

@@ -19,6 +19,7 @@ from sawlog.broker.purgatory import Purgatory
 from sawlog.broker.replica_fetchers import ReplicaFetchers
 from sawlog.broker.replicas import Replicas
 from sawlog.broker.request import Request
+from sawlog.cluster.isr_changes import IsrWriteError
 from sawlog.cluster.metadata_image import (
     EMPTY_IMAGE,
     BrokerImage,
@@ -36,7 +37,7 @@ from sawlog.protocol.peers import OnResponse, PeerError
 from sawlog.protocol.record_batch import check_produced
 from sawlog.protocol.records import build_batch
 from sawlog.protocol.schema import Message
-from sawlog.replication.isr_writer import IsrWriteError, IsrWritten
+from sawlog.replication.isr_writer import IsrWritten
 from sawlog.replication.replica import Replica
 from sawlog.simulation.schedule import Schedule, SeededRandom
 from sawlog.simulation.simulated_broker import Call, SimulatedClient

@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
+from sawlog.cluster.isr_changes import IsrWriteError
 from sawlog.cluster.metadata_image import InSyncMember
 from sawlog.core.ids import LeaderEpoch, TopicId, TopicPartition
-from sawlog.replication.isr_writer import IsrWriteError, IsrWritten
+from sawlog.replication.isr_writer import IsrWritten
 
 
 class IsrWrite(NamedTuple):

@@ -2,12 +2,12 @@
 
 import pytest
 
+from sawlog.cluster.isr_changes import IsrWriteError
 from sawlog.cluster.metadata_image import BrokerImage, InSyncMember, PartitionImage
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NO_TOPIC_ID, LeaderEpoch, NodeId, PartitionIndex, TopicName
 from sawlog.core.ids import TopicPartition as Name
 from sawlog.replication.follower_progress import FollowerFetch
-from sawlog.replication.isr_writer import IsrWriteError
 from sawlog.replication.leader import ISR_RETRY_MS, IsrTotals, Leader, ReplicationContext
 from sawlog.simulation.schedule import Schedule
 from support.replication.isr_writes import IsrWrites
