@@ -1,7 +1,7 @@
 """Builds a broker from its ports and its configuration, for the server and for the simulator."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sawlog.broker.broker import Broker
 from sawlog.broker.components import Components
@@ -11,23 +11,30 @@ from sawlog.broker.log_configs import LogConfigs, cleaner_config
 from sawlog.broker.metadata_cache import MetadataCache
 from sawlog.broker.metrics import BrokerMetrics
 from sawlog.broker.purgatory import Purgatory
+from sawlog.broker.replica_fetchers import ReplicaFetchers
 from sawlog.broker.replicas import FLUSH_BEFORE_COMMIT, LeadershipListener, Replicas
-from sawlog.cluster.cluster_member import ClusterMember, Registration
+from sawlog.cluster.broker_registration import Registration
+from sawlog.cluster.cluster_member import ClusterMember, OnImage, OnRefused
+from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.cluster.internal_topics import INTERNAL_TOPICS, CoordinatorType
+from sawlog.cluster.isr_changes import IsrChanges
 from sawlog.cluster.metadata_image import MetadataImage
+from sawlog.cluster.ordered_elections import OrderedElections
 from sawlog.cluster.producer_ids import ProducerIds
+from sawlog.cluster.reassignments import Reassignments
 from sawlog.cluster.resource_configs import ResourceConfigs
 from sawlog.cluster.topics import Topics
 from sawlog.core.config import BrokerConfig
 from sawlog.core.config_dynamic import DynamicBrokerConfig
 from sawlog.core.ports import Clock, Disk, Random, Timer
-from sawlog.core.store import Store
+from sawlog.core.store import SessionState, Store
 from sawlog.protocol.peers import Peers
 from sawlog.storage.cleaner.cleaner_worker import StartWorker
 from sawlog.storage.log_directory import LogDirectory
 
 ImageApplied = Callable[[Exception | None], None]
-"""Called after each metadata image, with the error if the broker could not apply it."""
+"""Called after each metadata image, with the error if the broker could not apply it, and with the
+error of a registration that is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +61,16 @@ def assemble(
 
     config = DynamicBrokerConfig(static)
     clock, timer, random = ports.clock, ports.timer, ports.random
-    member = ClusterMember(
-        ports.store, registration, config, clock=clock, timer=timer, random=random, on_image=apply
-    )
     metadata = MetadataCache()
-    topics = Topics(member, config, random)
     log_configs = LogConfigs(config, metadata)
     directory = _log_directory(ports, config, log_configs)
+    completed = _registration_of(registration, directory, ports.store, config)
+    member = _cluster_member(ports, completed, config, apply, image_applied)
+    topics = Topics(member, config, random)
     groups = GroupCoordinator(
         config, metadata, topics, directory, clock=clock, timer=timer, random=random
     )
+    fetchers = ReplicaFetchers(registration.id, config, metadata, ports.peers, timer)
     replicas = Replicas(
         registration.id,
         config,
@@ -73,6 +80,9 @@ def assemble(
         _by_topic({CoordinatorType.GROUP: groups}),
         clock=clock,
         timer=timer,
+        fetchers=fetchers,
+        isr_writer=IsrChanges(member),
+        is_suspended=lambda: ports.store.state is not SessionState.CONNECTED,
     )
     slots: int = config["max.incremental.fetch.session.cache.slots"]
     broker = Broker(
@@ -84,10 +94,13 @@ def assemble(
             member=member,
             metadata=metadata,
             topics=topics,
+            elections=OrderedElections(member),
+            reassignments=Reassignments(member, config),
             resource_configs=ResourceConfigs(member),
             producer_ids=ProducerIds(ports.store, registration.id),
             directory=directory,
             replicas=replicas,
+            fetchers=fetchers,
             groups=groups,
             fetch_sessions=FetchSessions(clock, random, slots),
             fetch_max_bytes=config["fetch.max.bytes"],
@@ -103,6 +116,38 @@ def _by_topic(
 ) -> dict[str, LeadershipListener]:
     """The coordinator of each internal topic."""
     return {topic.name: coordinators[topic.coordinator] for topic in INTERNAL_TOPICS.values()}
+
+
+def _cluster_member(
+    ports: Ports,
+    registration: Registration,
+    config: BrokerConfig,
+    on_image: OnImage,
+    on_refused: OnRefused,
+) -> ClusterMember:
+    return ClusterMember(
+        ports.store,
+        registration,
+        config,
+        clock=ports.clock,
+        timer=ports.timer,
+        random=ports.random,
+        on_image=on_image,
+        on_refused=on_refused,
+    )
+
+
+def _registration_of(
+    registration: Registration, directory: LogDirectory, store: Store, config: BrokerConfig
+) -> Registration:
+    """Add what the data directory knows. One that contains the coordination store has no id there:
+    it cannot be exchanged without the store."""
+    return replace(
+        registration,
+        directory_id="" if isinstance(store, EmbeddedStore) else directory.directory_id,
+        flush_policy=config["flush.policy"],
+        clean_stop=directory.has_clean_marker(),
+    )
 
 
 def _log_directory(ports: Ports, config: BrokerConfig, log_configs: LogConfigs) -> LogDirectory:

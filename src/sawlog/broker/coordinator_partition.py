@@ -10,16 +10,24 @@ from sawlog.storage.append_origin import AppendOrigin
 if TYPE_CHECKING:
     from sawlog.coordinator.partition_access import OnCommitted
     from sawlog.core.ids import TopicPartition
-    from sawlog.replication.partition import Partition
+    from sawlog.replication.replica import Replica
 
 
 class CoordinatorPartition:
-    """The PartitionWriter and PartitionReader of one replica that this broker leads."""
+    """The PartitionWriter and PartitionReader of one replica in one leader epoch of this broker.
 
-    __slots__ = ("_partition",)
+    Later epochs need another: the records in between may be of another coordinator (KAFKA-20634).
+    """
 
-    def __init__(self, partition: "Partition") -> None:
+    __slots__ = ("_leader_epoch", "_partition")
+
+    def __init__(self, partition: "Replica") -> None:
         self._partition = partition
+        self._leader_epoch = partition.leader_epoch
+
+    def _check_epoch(self) -> None:
+        if self._partition.leader_epoch != self._leader_epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     @property
     def name(self) -> "TopicPartition":
@@ -32,6 +40,9 @@ class CoordinatorPartition:
         return self._partition.log.config.max_message_bytes
 
     def append(self, batch: memoryview, *, is_awaited: bool) -> int:
+        self._check_epoch()
+        if self._partition.is_under_min_isr:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         header = read_header(batch)
         appended = self._partition.append(
             batch, header, origin=AppendOrigin.COORDINATOR, is_awaited=is_awaited
@@ -39,6 +50,11 @@ class CoordinatorPartition:
         return appended.base_offset + header.last_offset_delta + 1
 
     def when_committed(self, offset: int, action: "OnCommitted") -> None:
+        try:
+            self._check_epoch()
+        except KafkaError as error:
+            action(error)
+            return
         self._partition.when_committed(offset, action)
 
     # PartitionReader
@@ -52,6 +68,7 @@ class CoordinatorPartition:
         return self._partition.log.end_offset
 
     def read(self, offset: int, max_bytes: int, *, limit_offset: int) -> bytes | None:
+        self._check_epoch()
         try:
             found = self._partition.log.read(
                 offset, max_bytes, limit_offset=limit_offset, whole_first_batch=True

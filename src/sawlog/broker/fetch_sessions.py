@@ -5,7 +5,7 @@ names only partitions that changed, and its response has only partitions with ne
 sessions is bounded and evicts as Kafka's does: stale sessions first, then smaller ones.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -36,10 +36,14 @@ class FetchedPartition:
     """One partition of a client: its last fetch parameters and the state of the last response."""
 
     __slots__ = (
+        "_is_told_to_flush",
+        "_told_below",
         "fetch_offset",
+        "flushed_offset",
         "index",
         "last_fetched_epoch",
         "leader_epoch",
+        "log_start_offset",
         "max_bytes",
         "sent_log_start",
         "sent_watermark",
@@ -53,17 +57,39 @@ class FetchedPartition:
         self.index = wanted.partition
         self.sent_watermark = -1
         self.sent_log_start = -1
+        self._told_below = -1
+        self._is_told_to_flush = False
         self.update(wanted)
 
     def update(self, wanted: "FetchPartition") -> None:
+        if self._is_told_to_flush:
+            self._is_told_to_flush = False
+            self._told_below = wanted.fetch_offset  # with the records of that response
         self.leader_epoch = wanted.current_leader_epoch
         self.fetch_offset = wanted.fetch_offset
         self.last_fetched_epoch = wanted.last_fetched_epoch
         self.max_bytes = wanted.partition_max_bytes
+        self.log_start_offset = wanted.log_start_offset
+        self.flushed_offset = wanted.flushed_offset
+
+    def has_replica_news(self, data: "PartitionData") -> bool:
+        """Whether `data` has news for a follower besides records: another high watermark or log
+        start offset, or that it has to flush records which it was not told to flush yet."""
+        return (
+            data.high_watermark != self.sent_watermark
+            or data.log_start_offset != self.sent_log_start
+            or self._must_tell_to_flush(data)
+        )
+
+    def _must_tell_to_flush(self, data: "PartitionData") -> bool:
+        return data.is_awaited and max(self.flushed_offset, self._told_below) < self.fetch_offset
 
     def send(self, data: "PartitionData", size: int) -> bool:
         """Return whether `data` has news for the client, and remember it as sent."""
-        news = size > 0
+        news = size > 0 or self._must_tell_to_flush(data)
+        if data.is_awaited:
+            self._told_below = self.fetch_offset
+            self._is_told_to_flush = True
         if self.sent_watermark != data.high_watermark:
             news = True
             self.sent_watermark = data.high_watermark
@@ -73,7 +99,7 @@ class FetchedPartition:
         if data.error_code:
             self.sent_watermark = -1  # so that the end of the error is news
             return True
-        return news or data.diverging_epoch.epoch >= 0
+        return news or data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0
 
 
 Key = tuple[bytes | str, int]
@@ -82,7 +108,15 @@ Key = tuple[bytes | str, int]
 class FetchSession:
     """Invariant: the client's next incremental fetch must carry `epoch`."""
 
-    __slots__ = ("created_ms", "epoch", "id", "partitions", "used_ms", "uses_topic_ids")
+    __slots__ = (
+        "_supersede",
+        "created_ms",
+        "epoch",
+        "id",
+        "partitions",
+        "used_ms",
+        "uses_topic_ids",
+    )
 
     def __init__(
         self, session_id: int, partitions: dict[Key, FetchedPartition], uses_ids: bool, now_ms: int
@@ -93,6 +127,17 @@ class FetchSession:
         self.created_ms = now_ms
         self.used_ms = now_ms
         self.epoch = 1
+        self._supersede: Callable[[], None] | None = None
+
+    def parked(self, supersede: Callable[[], None]) -> None:
+        """A follower's fetch of this session is parked; `supersede` answers it."""
+        self._supersede = supersede
+
+    def supersede(self) -> None:
+        """Answer the parked fetch: the next one of the session has arrived."""
+        supersede, self._supersede = self._supersede, None
+        if supersede is not None:
+            supersede()
 
     def advance(self, now_ms: int) -> None:
         """Take the next epoch for a fetch that was accepted."""
@@ -115,6 +160,16 @@ class FetchContext:
         self._session = session
         self._expected_epoch = session.epoch if session else 0
         self._cache = cache
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether the request continues a session."""
+        return self._session is not None
+
+    def parked(self, supersede: Callable[[], None]) -> None:
+        """The request, of a follower, is parked until `supersede` is called at the latest."""
+        if self._session is not None:
+            self._session.parked(supersede)
 
     def open_session(self, version: int) -> int:
         """Return the session id; the first response of a full fetch creates one. 0 if none."""
@@ -184,6 +239,7 @@ class FetchSessions:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != (version >= FIRST_VERSION_WITH_TOPIC_IDS):
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.supersede()
         return self._continue(session, message, version)
 
     def _continue(

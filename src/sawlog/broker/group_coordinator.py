@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sawlog.core.ids import NodeId
     from sawlog.core.ports import Clock, Random, Timer
     from sawlog.groups.group_machine import GroupMachine
-    from sawlog.replication.partition import Partition
+    from sawlog.replication.replica import Replica
     from sawlog.storage.log_directory import LogDirectory
 
 logger = EventLogger(__name__)
@@ -109,7 +109,7 @@ class GroupCoordinator:
 
     # Leadership
 
-    def lead(self, partition: "Partition") -> None:
+    def lead(self, partition: "Replica") -> None:
         """Load a partition that this broker leads, unless it is loaded already."""
         index = partition.name.partition
         if index in self.runtimes:
@@ -139,7 +139,7 @@ class GroupCoordinator:
             )
         )
 
-    def _reload(self, partition: "Partition", failed: "CoordinatorRuntime[GroupMachine]") -> None:
+    def _reload(self, partition: "Replica", failed: "CoordinatorRuntime[GroupMachine]") -> None:
         """Replace a runtime that closed itself, if the partition is still led here and the log
         directory is online."""
         index = partition.name.partition

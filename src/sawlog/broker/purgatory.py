@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sawlog.core.errors import KafkaError
     from sawlog.core.ports import Client, Timer, TimerHandle
     from sawlog.protocol.schema import Message
-    from sawlog.replication.partition import Partition
+    from sawlog.replication.replica import Replica
 
     class CommitContext(Protocol):
         replicas: Replicas
@@ -91,9 +91,10 @@ def reply_after_commit(
     context: "CommitContext",
     partitions: Iterable[tuple[str, int]],
     request: "Request",
-    respond: "Callable[[], Message]",
+    respond: "Callable[[], Message | None]",
 ) -> None:
-    """Reply with `respond()` once all records written to these partitions so far are committed.
+    """Reply with `respond()` once all records written to these partitions so far are committed. If
+    that is None, the request is parked by it and answered later.
 
     Waits only for a flush, never for followers: a client that flushed its producer then sees its
     records in ListOffsets.
@@ -103,26 +104,32 @@ def reply_after_commit(
         for name in partitions
         if (replica := context.replicas.by_partition.get(name)) is not None
         and replica.high_watermark < replica.log.end_offset
-        and len(replica.in_sync) == 1
+        and replica.can_commit_alone
     ]
     if uncommitted:
         _DelayedReply(context.purgatory, request, respond).park(uncommitted)
     else:
-        request.reply(respond())
+        _reply(request, respond)
+
+
+def _reply(request: "Request", respond: "Callable[[], Message | None]") -> None:
+    response = respond()
+    if response is not None:
+        request.reply(response)
 
 
 class _DelayedReply:
     __slots__ = ("_left", "_purgatory", "_request", "_respond")
 
     def __init__(
-        self, purgatory: Purgatory, request: "Request", respond: "Callable[[], Message]"
+        self, purgatory: Purgatory, request: "Request", respond: "Callable[[], Message | None]"
     ) -> None:
         self._purgatory = purgatory
         self._request = request
         self._respond = respond
         self._left = 0
 
-    def park(self, uncommitted: "list[Partition]") -> None:
+    def park(self, uncommitted: "list[Replica]") -> None:
         self._left = len(uncommitted)
         self._purgatory.park(self._request.client, self, timeout_ms=None)
         for replica in uncommitted:
@@ -132,7 +139,7 @@ class _DelayedReply:
         self._left -= 1
         if self._left == 0 and self._purgatory.complete(self._request.client, self):
             try:
-                self._request.reply(self._respond())
+                _reply(self._request, self._respond)
             except Exception as error:
                 self._request.fail(error)
 

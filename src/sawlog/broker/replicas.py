@@ -5,12 +5,14 @@ broker; a log that belongs to no known topic is kept under a stray name, so that
 name starts empty. A log that cannot be opened, for lack of space or descriptors, is tried again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from sawlog.cluster.metadata_image import (
     EMPTY_IMAGE,
+    NO_NODE,
     MetadataImage,
+    PartitionImage,
     TopicImage,
     changed_topics,
 )
@@ -25,13 +27,16 @@ from sawlog.core.ids import (
     TopicPartition,
 )
 from sawlog.core.ports import DiskError
-from sawlog.replication.partition import Partition
+from sawlog.replication.leader import IsrTotals, Leader, ReplicationContext
+from sawlog.replication.replica import Replica
+from sawlog.replication.roles import Role
 
 if TYPE_CHECKING:
     from sawlog.broker.log_configs import LogConfigs
     from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.core.config import BrokerConfig
     from sawlog.core.ports import Clock, Timer
+    from sawlog.replication.isr_writer import IsrWriter
     from sawlog.storage.log import Log
     from sawlog.storage.log_config import LogConfig
     from sawlog.storage.log_directory import LogDirectory
@@ -41,6 +46,8 @@ logger = EventLogger(__name__)
 REOPEN_MS = 5_000
 """Delay before a log that could not be opened is tried again."""
 
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
 FLUSH_BEFORE_COMMIT = "commit"
 """The value of `flush.policy` with which only flushed records are committed."""
 
@@ -48,9 +55,18 @@ FLUSH_BEFORE_COMMIT = "commit"
 class LeadershipListener(Protocol):
     """A coordinator that keeps its state in the partitions of an internal topic."""
 
-    def lead(self, partition: Partition) -> None: ...
+    def lead(self, partition: Replica) -> None: ...
 
     def resign(self, index: int) -> None: ...
+
+
+class RoleListener(Protocol):
+    """The fetchers of the replicas that follow a leader."""
+
+    def role_changed(self, replica: Replica) -> None:
+        """The replica has the role and epoch of the newest image, perhaps those it had before."""
+
+    def closed(self, name: TopicPartition) -> None: ...
 
 
 class Replicas:
@@ -68,32 +84,92 @@ class Replicas:
         *,
         clock: "Clock",
         timer: "Timer",
+        fetchers: RoleListener,
+        isr_writer: "IsrWriter | None" = None,
+        is_suspended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`coordinators` has the owner of each internal topic, to be notified of its leadership."""
+        """`coordinators` has the owner of each internal topic, to be notified of its leadership.
+        Without `isr_writer` the in-sync sets change only by the controller's doing. `is_suspended`
+        tells whether the session of the coordination store is interrupted."""
         self._node_id = node_id
-        self._commits_on_flush: bool = config["flush.policy"] == FLUSH_BEFORE_COMMIT
+        self._config = config
+        self.isr_totals = IsrTotals()
+        self._context = ReplicationContext(
+            node_id,
+            clock,
+            timer,
+            live_brokers=lambda: metadata.image.brokers,
+            commits_on_flush=config["flush.policy"] == FLUSH_BEFORE_COMMIT,
+            lag_max_ms=lambda: config["replica.lag.time.max.ms"],
+            isr_writer=isr_writer,
+            is_suspended=is_suspended,
+            totals=self.isr_totals,
+        )
         self._retention_check_ms: int = config["log.retention.check.interval.ms"]
         self._metadata = metadata
         self._directory = directory
         self._log_configs = log_configs
         self._coordinators = coordinators
+        self._fetchers = fetchers
         self._clock = clock
         self._timer = timer
-        self.by_partition: dict[tuple[str, int], Partition] = {}
+        self.by_partition: dict[tuple[str, int], Replica] = {}
 
     def __len__(self) -> int:
         return len(self.by_partition)
 
-    def leader(self, topic: str, index: int) -> Partition:
+    def leader(self, topic: str, index: int) -> Replica:
         """Return a replica that this broker leads, or raise the error for the client."""
         replica = self.by_partition.get((topic, index))
-        if replica is not None:
+        if replica is not None and replica.role is Role.LEADER:
             if self._directory.offline is not None:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self._directory.offline))
             return replica
         if self._metadata.image.partition(topic, index) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def readable(self, topic: str, index: int) -> Replica:
+        """Return a replica that a consumer with a rack may read: as `leader`, or a follower
+        (KIP-392)."""
+        replica = self.by_partition.get((topic, index))
+        if replica is not None and replica.role is Role.FOLLOWER and not self._directory.offline:
+            return replica
+        return self.leader(topic, index)
+
+    def preferred_read_replica(self, replica: Replica, rack: str, offset: int) -> NodeId:
+        """Return the in-sync follower in this rack from which a consumer should read, NO_NODE if it
+        should stay at the leader. Kafka's RackAwareReplicaSelector."""
+        leader, brokers = replica.leader, self._metadata.image.brokers
+        own = brokers.get(self._node_id)
+        if leader is None or self._config["replica.selector.class"] != RACK_AWARE_SELECTOR:
+            return NO_NODE
+        if own is not None and own.rack == rack:
+            return NO_NODE
+        candidates = [
+            (progress.end_offset, progress.caught_up_ms, -node)
+            for node, progress in leader.followers.items()
+            if node in leader.isr
+            and node in brokers
+            and brokers[node].rack == rack
+            and progress.start_offset <= offset <= progress.end_offset
+        ]
+        return NodeId(-max(candidates)[2]) if candidates else NO_NODE
+
+    def leaders(self) -> Iterator[tuple[Replica, Leader]]:
+        """Return the replicas that this broker leads."""
+        for replica in self.by_partition.values():
+            if replica.leader is not None:
+                yield replica, replica.leader
+
+    def follower_lags(self) -> dict[NodeId, int]:
+        """Count the records that each follower has not fetched, in all partitions led here."""
+        lags: dict[NodeId, int] = {}
+        for replica, leader in self.leaders():
+            for node, progress in leader.followers.items():
+                lag = replica.log.end_offset - max(progress.end_offset, replica.log.start_offset)
+                lags[node] = lags.get(node, 0) + max(lag, 0)
+        return lags
 
     # Images
 
@@ -116,22 +192,27 @@ class Replicas:
             except Exception:
                 changed = after or before
                 logger.exception("topic not applied", topic=changed and changed.name)
+        if new.brokers is not old.brokers:
+            for replica in tuple(self.by_partition.values()):
+                replica.brokers_changed()
         if is_first:
             self._report_missing()
             self._set_aside_strays()
             self._schedule_retention()
+            self._schedule_isr_check()
 
     def _apply_topic(self, before: TopicImage | None, after: TopicImage) -> None:
         config = self._log_configs.with_overrides(after.configs)
         reconfigured = before is not None and before.configs != after.configs
         all_open = True
         for index, state in enumerate(after.partitions):
-            if self._node_id not in state.replicas:
-                continue
             name = TopicPartition(after.name, PartitionIndex(index))
+            if self._node_id not in state.replicas:
+                self._delete(name, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                continue
             replica = self.by_partition.get(name)
             if replica is not None and replica.topic_id != after.id:
-                self._delete(name)
+                self._delete(name, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
                 replica = None
             if replica is None:
                 try:
@@ -142,13 +223,26 @@ class Replicas:
                     continue
             elif reconfigured:
                 replica.log.reconfigure(config)
-            if state.leader == self._node_id:
-                replica.lead(state.leader_epoch, state.isr)
-                coordinator = self._coordinators.get(name.topic)
-                if coordinator is not None:
-                    coordinator.lead(replica)
+            self._apply_role(replica, state)
         if not all_open:
             self._timer.after(REOPEN_MS, lambda: self._reopen(after))
+
+    def _apply_role(self, replica: Replica, state: PartitionImage) -> None:
+        """Promote or demote a replica, and notify the coordinator of its topic."""
+        coordinator = self._coordinators.get(replica.name.topic)
+        if coordinator is not None and (
+            state.leader != self._node_id or state.leader_epoch > replica.leader_epoch
+        ):
+            coordinator.resign(replica.name.partition)
+        if state.leader == self._node_id:
+            replica.lead(state.leader_epoch, state)
+            if coordinator is not None:
+                coordinator.lead(replica)
+        elif state.leader == NO_NODE:
+            replica.lose_leader(state.leader_epoch)
+        else:
+            replica.follow(state.leader_epoch, state.leader)
+        self._fetchers.role_changed(replica)
 
     def reconfigure(self) -> None:
         """Give all logs their configuration after a change of the broker's settings."""
@@ -165,19 +259,15 @@ class Replicas:
 
     # Opening
 
-    def _open(self, name: TopicPartition, topic_id: TopicId, config: "LogConfig") -> Partition:
+    def _open(self, name: TopicPartition, topic_id: TopicId, config: "LogConfig") -> Replica:
         log = self._directory.logs.get(name)
         if log is not None and log.topic_id == NO_TOPIC_ID:
             self._identify(log, topic_id)
         elif log is not None and log.topic_id != topic_id:
             self._set_aside(name)
             log = None
-        replica = Partition(
-            log or self._directory.create(name, topic_id, config),
-            name,
-            topic_id,
-            commits_on_flush=self._commits_on_flush,
-        )
+        log = log or self._directory.create(name, topic_id, config)
+        replica = Replica(log, name, topic_id, self._context)
         self.by_partition[name] = replica
         return replica
 
@@ -217,17 +307,20 @@ class Replicas:
     # Closing
 
     def _delete_topic(self, topic: TopicImage) -> None:
+        error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         for index in range(len(topic.partitions)):
-            self._delete(TopicPartition(topic.name, PartitionIndex(index)))
+            self._delete(TopicPartition(topic.name, PartitionIndex(index)), error)
 
-    def _delete(self, name: TopicPartition) -> None:
+    def _delete(self, name: TopicPartition, error: KafkaError) -> None:
+        """Delete a replica and its log, if this broker has one; its waiters get `error`."""
         replica = self.by_partition.pop(name, None)
         if replica is None:
             return
         coordinator = self._coordinators.get(name.topic)
         if coordinator is not None:
             coordinator.resign(name.partition)
-        replica.close(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        self._fetchers.closed(name)
+        replica.close(error)
         self._directory.delete(name)
 
     def close(self) -> None:
@@ -235,6 +328,18 @@ class Replicas:
         self._directory.close_cleanly()
         for replica in self.by_partition.values():
             replica.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    # In-sync sets
+
+    def _schedule_isr_check(self) -> None:
+        """As often as Kafka does: a slow follower leaves after 1 to 1.5 times the maximum lag."""
+        lag_max_ms: int = self._config["replica.lag.time.max.ms"]
+        self._timer.after(max(lag_max_ms // 2, 1), self._check_in_sync_sets)
+
+    def _check_in_sync_sets(self) -> None:
+        for replica in tuple(self.by_partition.values()):
+            replica.check_in_sync_set()
+        self._schedule_isr_check()
 
     # Retention
 

@@ -27,6 +27,7 @@ _COMMANDS = {
     "log": ("sawlog.cli.log", "Dump and verify segment files, without a broker."),
     "pipeline": ("sawlog.cli.pipeline", "Land topics in Delta tables, exactly once."),
     "produce": ("sawlog.cli.produce", "Send lines to a topic as records."),
+    "simulate": ("sawlog.cli.simulate", "Run a simulated cluster under faults, from a seed."),
     "topics": ("sawlog.cli.topics", "Create, list, describe, delete and alter topics."),
     "zookeeper": ("sawlog.cli.zookeeper", "Run one ZooKeeper server."),
 }

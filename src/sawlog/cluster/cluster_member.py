@@ -3,49 +3,42 @@
 `start` registers the broker and makes it a candidate for controller. `on_image(old, new)` is called
 with every new image. The first one comes when the broker is registered and a controller is elected;
 if that is this broker, when it has elected all leaders. After a lost session all of this is
-repeated.
+repeated; in between, the image does not show this broker as a leader.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from sawlog.cluster import znodes
+from sawlog.cluster.broker_registration import (
+    BrokerRegistration,
+    Registration,
+    RegistrationRefused,
+)
 from sawlog.cluster.callbacks import guarded
-from sawlog.cluster.controller import RETRY_MS, Controller
+from sawlog.cluster.controller import Controller
 from sawlog.cluster.metadata_image import EMPTY_IMAGE, NO_NODE, MetadataImage
 from sawlog.cluster.store_view import StoreView
 from sawlog.cluster.store_watcher import StoreWatcher
 from sawlog.core.config import BrokerConfig
 from sawlog.core.event_logger import EventLogger
-from sawlog.core.ids import NodeId, format_topic_id
+from sawlog.core.ids import format_topic_id
 from sawlog.core.ports import Clock, Random, Timer, TimerHandle
 from sawlog.core.store import (
     ConnectionLost,
     Create,
     NodeExists,
-    NodeStat,
     Result,
     SessionLost,
     SessionState,
     Store,
     StoreError,
-    StoreUnavailable,
-    WatchEvent,
 )
 
 OnImage = Callable[[MetadataImage, MetadataImage], None]
+OnRefused = Callable[[RegistrationRefused], None]
 Condition = Callable[[MetadataImage], bool]
 logger = EventLogger("sawlog.cluster.cluster_member")
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """The broker's data under `/brokers/ids`."""
-
-    id: NodeId
-    host: str
-    port: int
-    rack: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -68,10 +61,13 @@ class ClusterMember:
         timer: Timer,
         random: Random,
         on_image: OnImage,
+        on_refused: OnRefused = lambda _: None,
     ) -> None:
         self.store = store
         self.image = EMPTY_IMAGE
-        self._registration = registration
+        self.node_id = registration.id
+        self._has_store_in_directory = not registration.directory_id
+        self._registration = BrokerRegistration(store, registration, clock, timer, on_refused)
         self.clock = clock
         self._timer = timer
         self._random = random
@@ -82,8 +78,6 @@ class ClusterMember:
             store, registration.id, self._view, config, clock, timer, self._view_changed
         )
         self._waiters: dict[_Waiter, None] = {}
-        self._registered_session = 0
-        self._connection = 0
         self._is_stopped = False
 
     @property
@@ -98,11 +92,27 @@ class ClusterMember:
     def stop(self, done: Callable[[], None]) -> None:
         """Leave the cluster: delete the registration and resign as controller."""
         self._is_stopped = True
+        self._registration.stop()
         self._watcher.stop()
         self._controller.stop()
         for waiter in list(self._waiters):
             self._finish(waiter, fulfilled=False)
         self.store.close(done)
+
+    def announce_shutdown(self, done: Callable[[bool], None]) -> None:
+        """Mark the registration: the controller moves leaders away and elects this broker no
+        more. `done(False)` if the store does not know it."""
+        self._registration.announce_shutdown(done)
+
+    @property
+    def view(self) -> StoreView:
+        """The copy of the store from which images are built; only to be read."""
+        return self._view
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this process's registration in the present session; -1 if there is none."""
+        return self._view.brokers[self.node_id].epoch if self._is_registered() else -1
 
     def when(self, condition: Condition, timeout_ms: int, done: Callable[[bool], None]) -> None:
         """Call `done(True)` with the first image that meets the condition, or `done(False)` after
@@ -126,9 +136,15 @@ class ClusterMember:
         """The view changed, or this broker's controller made progress."""
         if self._is_stopped or not self._view.is_loaded:
             return
+        if self._is_registered():
+            brokers = self._view.brokers
+            others = [broker for node, broker in brokers.items() if node != self.node_id]
+            self._registration.seen(brokers[self.node_id], others)
         self._controller.run()
         if self.image is EMPTY_IMAGE and not self._is_ready():
             return
+        if self.node_id in self._view.brokers and not self._is_registered():
+            return  # the registration of a session that was lost: it would show its leaders
         old = self.image
         new = self._view.image(old)
         if new is old:
@@ -138,10 +154,19 @@ class ClusterMember:
         for waiter in [w for w in self._waiters if guarded(w.condition, new)]:
             self._finish(waiter, fulfilled=True)
 
+    def _is_registered(self) -> bool:
+        """Whether the view shows the registration of this process, not of an earlier one."""
+        view, own_id = self._view, self.node_id
+        return (
+            own_id in view.brokers
+            and view.sessions[own_id] == self.store.session_id
+            and self.store.state is not SessionState.LOST
+        )
+
     def _is_ready(self) -> bool:
-        view, own_id = self._view, self._registration.id
-        if own_id not in view.brokers or view.sessions[own_id] != self.store.session_id:
-            return False  # not registered, or only by an earlier process
+        view, own_id = self._view, self.node_id
+        if not self._is_registered():
+            return False
         if view.controller_id == NO_NODE:
             return False
         return view.controller_id != own_id or (
@@ -157,19 +182,29 @@ class ClusterMember:
     # The session
 
     def _state_changed(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED and not self._is_stopped:
+        if self._is_stopped:
+            return
+        if state is SessionState.CONNECTED:
             self._begin()
+        elif state is SessionState.LOST and not self._has_store_in_directory:
+            self._end_session()
+
+    def _end_session(self) -> None:
+        """The registration is gone, and other brokers may lead in place of this one: its image does
+        not show it as a leader any more. A store in the broker's own directory has no other
+        brokers; its loss ends changes, but not the service of records."""
+        self._controller.stop()
+        self._view.keep_brokers([node for node in self._view.brokers if node != self.node_id])
+        self._view_changed()
 
     def _begin(self) -> None:
-        """Start after a (re)connection. In the same session the registration still exists, unless
-        it was being written when the connection was lost."""
-        self._connection += 1
-        if self.store.session_id != self._registered_session:
+        """Start after a (re)connection."""
+        if self._registration.is_new_session:
             for path, data in znodes.PERSISTENT_PATHS:
                 self._create_node(path, data)
             cluster_id = format_topic_id(self._random.bytes(16))
             self._create_node(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))
-            self._register(self._connection)
+        self._registration.begin()
         self._controller.start()
         self._watcher.start()
 
@@ -182,53 +217,3 @@ class ClusterMember:
                 logger.warning("cannot create a node in the store", path=path, reason=str(result))
 
         self.store.multi([Create(path, data)], created)
-
-    def _is_obsolete(self, connection: int) -> bool:
-        return connection != self._connection or self._is_stopped
-
-    def _register(self, connection: int) -> None:
-        registration = self._registration
-
-        def registered(result: list[Result] | StoreError) -> None:
-            if self._is_obsolete(connection):
-                return
-            if isinstance(result, NodeExists):
-                self._await_expiry(connection)
-            elif isinstance(result, StoreUnavailable):
-                logger.warning(
-                    "cannot register the broker; retrying", node=registration.id, reason=str(result)
-                )
-                self._timer.after(RETRY_MS, lambda: self._register(connection))
-            elif not isinstance(result, StoreError):
-                self._registered_session = self.store.session_id
-
-        if self._is_obsolete(connection):
-            return
-        data = znodes.encode_broker(
-            registration.host, registration.port, registration.rack, self.clock.now_ms()
-        )
-        path = znodes.broker_path(registration.id)
-        self.store.multi([Create(path, data, ephemeral=True)], registered)
-
-    def _await_expiry(self, connection: int) -> None:
-        """Register when the session that owns this broker id ends: that of an earlier process of
-        this broker, or of another broker with the same id."""
-
-        def watched(_: WatchEvent) -> None:
-            self._register(connection)
-
-        def found(stat: NodeStat | StoreError | None) -> None:
-            if self._is_obsolete(connection):
-                return
-            if stat is None:
-                self._register(connection)
-            elif isinstance(stat, NodeStat):
-                if stat.owner == self.store.session_id:  # created just before the connection loss
-                    self._registered_session = stat.owner
-                else:
-                    logger.warning(
-                        "this broker id is registered by another process; waiting until it leaves",
-                        node=self._registration.id,
-                    )
-
-        self.store.exists(znodes.broker_path(self._registration.id), found, watched)

@@ -23,9 +23,10 @@ from sawlog.core.ids import NodeId, TopicId, TopicName
 
 
 class TopicView:
-    """The nodes of one topic that were read so far. `states` lacks partitions without a state."""
+    """The nodes of one topic that were read so far. `states` lacks partitions without a state. A
+    topic `is_vanishing` when a state was deleted: its deletion is under way."""
 
-    __slots__ = ("assignment", "config_version", "configs", "name", "states")
+    __slots__ = ("assignment", "config_version", "configs", "is_vanishing", "name", "states")
 
     def __init__(self, name: TopicName) -> None:
         self.name = name
@@ -33,6 +34,7 @@ class TopicView:
         self.configs: Mapping[str, str] = {}
         self.config_version = -1  # not read yet
         self.states: dict[int, PartitionState] = {}
+        self.is_vanishing = False
 
     @property
     def is_read(self) -> bool:
@@ -47,6 +49,10 @@ class TopicView:
 
     def set_state(self, index: int, state: PartitionState) -> None:
         self.states[index] = state
+
+    def remove_state(self, index: int) -> None:
+        if self.states.pop(index, None) is not None:
+            self.is_vanishing = True
 
 
 class StoreView:
@@ -103,7 +109,8 @@ class StoreView:
         """Tell whether the elected leader is registered, with the epoch under which it was elected:
         a leader that restarted since then must be elected again."""
         broker = self.brokers.get(state.leader)
-        return broker is not None and broker.epoch == state.broker_epoch
+        member = state.member(state.leader)
+        return broker is not None and member is not None and member.is_of(broker)
 
     # Delete requests
 
@@ -194,13 +201,13 @@ class StoreView:
         view = self.topics.get(name)
         if view is None or not view.is_read:
             return None
+        if view.is_vanishing:  # shown as it was until the topic's own node is gone
+            is_shown = before is not None and before.id == view.assignment.topic_id
+            return before if is_shown else None
         count = self._visible_partitions(view, before, is_first)
         if count == 0:
             return None
-        partitions = tuple(
-            self._partition_image(view.states[index], nodes)
-            for index, nodes in enumerate(view.assignment.replicas[:count])
-        )
+        partitions = tuple(self._partition_image(view, index) for index in range(count))
         after = TopicImage(
             name, view.assignment.topic_id, partitions, view.configs, view.config_version
         )
@@ -225,8 +232,14 @@ class StoreView:
         shown = len(before.partitions)
         return shown if shown <= with_state else 0
 
-    def _partition_image(
-        self, state: PartitionState, replicas: tuple[NodeId, ...]
-    ) -> PartitionImage:
-        leader = state.leader if self.is_leading(state) else NO_NODE
-        return PartitionImage(leader, state.leader_epoch, replicas, state.isr, state.version)
+    def _partition_image(self, view: TopicView, index: int) -> PartitionImage:
+        state, assignment = view.states[index], view.assignment
+        return PartitionImage(
+            state.leader if self.is_leading(state) else NO_NODE,
+            state.leader_epoch,
+            assignment.replicas[index],
+            state.isr,
+            state.version,
+            state.members,
+            *assignment.reassignment(index),
+        )

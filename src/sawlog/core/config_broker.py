@@ -42,8 +42,18 @@ default.replication.factor INT 1 >=1 :: The default replication factor of a new 
 auto.create.topics.enable BOOLEAN true :: Whether a request for a missing topic creates it.
 delete.topic.enable BOOLEAN true :: Whether topics can be deleted.
 min.insync.replicas INT 1 >=1 :: The default of a topic's min.insync.replicas.
+replica.lag.time.max.ms LONG 30000 :: A follower that was not caught up with its leader for this \
+long leaves the in-sync set.
+replica.selector.class STRING - :: org.apache.kafka.common.replica.RackAwareReplicaSelector lets \
+consumers read from an in-sync replica in their own rack (KIP-392).
 unclean.leader.election.enable BOOLEAN false :: The default of a topic's \
 unclean.leader.election.enable.
+auto.leader.rebalance.enable BOOLEAN true :: Whether the controller moves leaders back to the \
+first replicas of their partitions.
+leader.imbalance.check.interval.seconds LONG 300 >=1 :: How often the controller looks for such \
+leaders.
+controlled.shutdown.enable BOOLEAN true :: Whether a stopping broker first lets the controller \
+move its leaders to other in-sync replicas.
 fetch.max.bytes INT 57671680 >=1024 :: The maximum size of a fetch response, whatever the client \
 requests.
 max.incremental.fetch.session.cache.slots INT 1000 >=0 :: The maximum number of fetch sessions.
@@ -97,6 +107,16 @@ log.message.timestamp.after.max.ms LONG 3600000 >=0 :: The default of a topic's 
 message.timestamp.after.max.ms.
 producer.id.expiration.ms INT 86400000 >=1 :: The state of a producer that is inactive for this \
 long is removed.
+replica.fetch.backoff.ms INT 1000 >=0 :: How long a follower waits after an error before it \
+fetches a partition again.
+replica.fetch.max.bytes INT 1048576 >=0 :: The maximum number of bytes that a follower fetches of \
+a partition at a time; a larger first batch is fetched all the same.
+replica.fetch.min.bytes INT 1 :: The minimum number of bytes that a follower waits for, up to \
+replica.fetch.wait.max.ms.
+replica.fetch.response.max.bytes INT 10485760 >=0 :: The maximum size of a response to a follower.
+replica.fetch.wait.max.ms INT 500 :: How long a follower's fetch waits at the leader for records.
+replica.socket.timeout.ms INT 30000 :: A follower's request without a response for this long has \
+failed.
 group.consumer.assignment.interval.ms INT 1000 >=0 :: The minimum time between two target \
 assignments of a consumer group.
 group.consumer.assignors LIST uniform,range :: The server-side assignors; the first is the \

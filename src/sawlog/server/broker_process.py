@@ -2,8 +2,8 @@
 
 Start: bind the sockets, lock the data directory, open the store, join the cluster, open the logs
 with the first image, accept connections. A port that is in use thus leaves nothing on the disk.
-Stop: stop reading, answer parked requests, leave the cluster, close the logs, write the
-clean-shutdown marker.
+Stop: let other brokers lead, stop reading, answer parked requests, leave the cluster, close the
+logs, write the clean-shutdown marker.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sawlog import __version__
 from sawlog.broker.assembly import Ports, assemble
-from sawlog.cluster.cluster_member import Registration
+from sawlog.cluster.broker_registration import Registration
 from sawlog.core.config import BrokerConfig
 from sawlog.core.config_warnings import Notice
 from sawlog.core.event_logger import EventLogger
@@ -207,6 +207,9 @@ class BrokerProcess:
     async def until_stopped(self) -> int:
         code = await self._stop
         began = time.perf_counter()
+        handed_over: asyncio.Future[None] = self._loop.create_future()
+        self.broker.hand_over(lambda: handed_over.set_result(None))
+        await handed_over
         stopped: asyncio.Future[None] = self._loop.create_future()
         self.listener.quiesce()
         self.broker.stop(lambda: stopped.set_result(None))

@@ -131,7 +131,8 @@ class SimulatedDisk:
 
     def hold(self) -> None:
         """Let no asynchronous call complete until `resume`, as a very slow disk does."""
-        self._held = []
+        if self._held is None:
+            self._held = []
 
     def resume(self) -> None:
         """Let the calls complete that were held, and all later ones."""

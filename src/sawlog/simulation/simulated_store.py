@@ -2,7 +2,8 @@
 
 Requests and responses take a delay drawn from the seed and keep their order. `suspend` cuts a
 connection: pending calls fail with ConnectionLost, and the seed decides whether they took effect.
-`expire` ends a session: its ephemerals are deleted, and the client starts a new session.
+`expire` ends a session: its ephemerals are deleted, and the client starts a new session. With a
+session timeout, the service itself ends the session of a client that it has not heard of.
 """
 
 from collections import deque
@@ -28,15 +29,26 @@ from sawlog.core.store import (
 from sawlog.simulation.schedule import Schedule, SeededRandom, TimerScope
 
 MAX_DELAY_MS = 3
+RECONNECT_MS = 100
+"""Delay before a client without a session asks again for one, while the service does not answer."""
+
+OnWrite = Callable[[Sequence[Operation], int, Sequence[Change]], None]
+"""Called after each write with its operations, its session and the changes of the tree."""
 
 
 class StoreService:
     """The tree and its live sessions; stands for a ZooKeeper ensemble."""
 
-    def __init__(self, schedule: Schedule, seed: int = 0) -> None:
+    def __init__(
+        self, schedule: Schedule, seed: int = 0, *, session_timeout_ms: int | None = None
+    ) -> None:
+        """Without a timeout, sessions end only on demand."""
         self.schedule = schedule
         self.random = SeededRandom(seed)
         self.tree = StoreTree()
+        self.session_timeout_ms = session_timeout_ms
+        self.is_available = True
+        self.on_write: OnWrite | None = None
         self._last_session = 0
         self._clients: dict[int, SimulatedStore] = {}
 
@@ -65,7 +77,21 @@ class StoreService:
             self.tree.undo()
         for client in list(self._clients.values()):
             client.fire_watches(applied.changes)
+        if self.on_write is not None:
+            self.on_write(operations, session, applied.changes)
         return applied.results
+
+    def stop(self) -> None:
+        """Stop answering, as an ensemble without a quorum; sessions do not time out meanwhile."""
+        self.is_available = False
+        for client in list(self._clients.values()):
+            client.lose_service()
+
+    def start(self) -> None:
+        """Answer again; every session has its full timeout, as after an election in ZooKeeper."""
+        self.is_available = True
+        for client in list(self._clients.values()):
+            client.find_service()
 
 
 class _Call:
@@ -92,8 +118,15 @@ class SimulatedStore:
         self._unanswered: dict[_Call, None] = {}
         self._watches = Watches()
         self._is_dead = False
-        self.state = SessionState.CONNECTED
-        self.session_id = service.begin_session(self)
+        self._is_cut = False  # whether `suspend` lasts
+        self._silences = 0  # how often the service stopped or began to hear of this client
+        self.session_id = 0
+        self.state = SessionState.LOST
+        if service.is_available:
+            self.state = SessionState.CONNECTED
+            self.session_id = service.begin_session(self)
+        else:
+            self._scope.after(RECONNECT_MS, self._reconnect)
 
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         self._listeners.append(listener)
@@ -155,14 +188,13 @@ class SimulatedStore:
         self._unanswered[call] = None
         if self.state is not SessionState.CONNECTED:
             lost = SessionLost if self.state is SessionState.LOST else ConnectionLost
-            self._scope.soon(partial(self._answer, call, lost(call.path)))
+            self._scope.after(0, partial(self._answer, call, lost(call.path)))
             return
         self._calls.append(call)
-        self._later(self._arrive, self._service.schedule)
+        self._later(self._service.schedule, self._arrive)
 
-    def _later(self, action: Callable[[], None], timer: Timer) -> None:
-        """Run `action` after a delay, unless the connection was cut by then. A call travels on its
-        own, a reply needs the client's process."""
+    def _later(self, timer: Timer, action: Callable[[], None]) -> None:
+        """Run `action` after a delay, unless the connection was cut by then."""
         connection = self._connection
 
         def due() -> None:
@@ -188,7 +220,7 @@ class SimulatedStore:
 
     def _reply(self, action: Callable[[], None]) -> None:
         self._replies.append(action)
-        self._later(self._deliver, self._scope)
+        self._later(self._scope, self._deliver)
 
     def _deliver(self) -> None:
         self._replies.popleft()()
@@ -202,27 +234,86 @@ class SimulatedStore:
     def suspend(self) -> None:
         """Cut the connection. Pending calls fail; the seed decides which of them took effect."""
         assert self.state is SessionState.CONNECTED
-        self._break_connection()
-        self._change(SessionState.SUSPENDED)
+        self._is_cut = True
+        self._lose_connection()
 
     def resume(self) -> None:
         """Restore the connection before the session times out."""
-        assert self.state is SessionState.SUSPENDED
-        self._change(SessionState.CONNECTED)
+        self._is_cut = False
+        self._scope.run(self._restore_connection)
 
     def expire(self) -> None:
         """End the session; the client is notified and starts a new one."""
+        self._is_cut = False
+        self._end_session()
+
+    def _end_session(self) -> None:
         self._break_connection()
         self._service.end_session(self.session_id)
         if self._is_dead:
             return
-        self._change(SessionState.LOST)
-        self._scope.after(1 + self._service.delay_ms(), self._reconnect)
+        self._scope.run(self._lose_session)
 
     def crash(self) -> None:
-        """End the client's process without closing its session; `expire` ends the session later."""
+        """End the client's process without closing its session; `expire` ends the session later,
+        or the service does after the session timeout."""
         self._is_dead = True
         self._watches.clear()
+        self.fall_silent()
+
+    def fall_silent(self) -> None:
+        """Send no pings any more; the session ends after its timeout, unless `hear` comes first."""
+        self._silences += 1
+        if self._service.session_timeout_ms is not None and self.session_id:
+            expire = partial(self._time_out, self._silences)
+            self._service.schedule.after(self._service.session_timeout_ms, expire)
+
+    def hear(self) -> None:
+        """The service hears of the client again."""
+        self._silences += 1
+
+    def be_heard(self) -> None:
+        """Send pings again, after `fall_silent`."""
+        if self._is_cut or not self._service.is_available:
+            self.fall_silent()
+        else:
+            self.hear()
+
+    def lose_service(self) -> None:
+        """The whole service stopped."""
+        self.hear()  # sessions do not time out before it starts again
+        if self.state is SessionState.CONNECTED and not self._is_dead:
+            self._lose_connection()
+            self.hear()
+
+    def find_service(self) -> None:
+        """The whole service started."""
+        if self._is_dead or self._is_cut:
+            self.fall_silent()
+        else:
+            self.resume()
+
+    def _time_out(self, silence: int) -> None:
+        if silence == self._silences and self._service.is_available:
+            self._end_session()
+
+    def _restore_connection(self) -> None:
+        if self.state is SessionState.SUSPENDED and self._service.is_available:
+            self.hear()
+            self._change(SessionState.CONNECTED)
+
+    def _lose_connection(self) -> None:
+        self._break_connection()
+        self.fall_silent()
+        self._scope.run(self._suspended)
+
+    def _suspended(self) -> None:
+        if self.state is SessionState.CONNECTED:  # a paused client may have lost the session first
+            self._change(SessionState.SUSPENDED)
+
+    def _lose_session(self) -> None:
+        self._change(SessionState.LOST)
+        self._scope.after(1 + self._service.delay_ms(), self._reconnect)
 
     def _break_connection(self) -> None:
         while self._calls:
@@ -236,17 +327,21 @@ class SimulatedStore:
         self._replies.clear()
         self._watches.clear()
         for call in list(self._unanswered):
-            self._scope.soon(partial(self._answer, call, ConnectionLost(call.path)))
+            self._scope.after(0, partial(self._answer, call, ConnectionLost(call.path)))
 
     def _reconnect(self) -> None:
-        if not self._is_dead:
+        if self._is_dead or self.state is not SessionState.LOST:
+            return
+        if self._is_cut or not self._service.is_available:
+            self._scope.after(RECONNECT_MS, self._reconnect)
+        else:
+            self.hear()
             self.session_id = self._service.begin_session(self)
             self._change(SessionState.CONNECTED)
 
     def _change(self, state: SessionState) -> None:
+        if state is self.state:
+            return
         self.state = state
-        self._scope.run(partial(self._notify, state))
-
-    def _notify(self, state: SessionState) -> None:
         for listener in list(self._listeners):
             listener(state)

@@ -55,6 +55,7 @@ class Checkpointer:
         self._round: _Round | None = None
         self._is_requested = False  # another round, as soon as this one ends
         self._has_timer = False
+        self._has_new_watermarks = False
 
     def start(
         self,
@@ -88,6 +89,12 @@ class Checkpointer:
         self._changed[log] = None
         self._set_timer()
 
+    def high_watermark_moved(self) -> None:
+        """Write the high watermarks with the next checkpoint."""
+        if not self._has_new_watermarks:
+            self._has_new_watermarks = True
+            self._set_timer()
+
     def rolled(self, log: Log) -> None:
         """Write a producer snapshot at the base offset of the new segment, and a checkpoint."""
         log.write_roll_snapshot()
@@ -114,7 +121,7 @@ class Checkpointer:
             return
         if self._round is not None:
             self._is_requested = True
-        elif self._changed:
+        elif self._changed or self._has_new_watermarks:
             logs = list(self._changed)[:LOGS_PER_ROUND]
             for log in logs:
                 del self._changed[log]
@@ -131,6 +138,11 @@ class Checkpointer:
         if self._starts.get(log.tp, 0) > offset:
             self._starts[log.tp] = offset
             self._replace(log_files.START_OFFSETS, log_files.encode_offsets(self._starts))
+        if log.high_watermark > offset:
+            # After an unclean election: else a crash would call replaced records committed.
+            watermarks = {tp: one.high_watermark for tp, one in self.directory.logs.items()}
+            watermarks[log.tp] = offset
+            self._replace(log_files.WATERMARKS, log_files.encode_offsets(watermarks))
 
     def _set_timer(self) -> None:
         if not self._has_timer:
@@ -154,6 +166,8 @@ class Checkpointer:
             if error is None:
                 self._removed -= self._removed_by_write
                 self._points_on_disk = written_points
+            else:
+                self.high_watermark_moved()
             done(error)
 
         self.directory.disk.replace_later(self._files(), written)
@@ -200,6 +214,7 @@ class Checkpointer:
     def _files(self) -> list[tuple[str, bytes]]:
         logs = self.directory.logs
         watermarks = {tp: log.high_watermark for tp, log in logs.items()}
+        self._has_new_watermarks = False
         self._starts = {tp: log.start_offset for tp, log in logs.items() if log.start_offset > 0}
         return [
             (log_files.RECOVERY_POINTS, log_files.encode_offsets(self._points)),

@@ -9,7 +9,7 @@ log ends at 10, and flushed_offset is 10. `advance_start(5)` removes no file, bu
 out of range; with three segments `advance_start(20)` would remove the first.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
@@ -18,12 +18,13 @@ from sawlog.core.ports import DiskError, FileSlice, TooManyOpenFiles
 from sawlog.protocol.record_batch import BatchHeader, stamp, stamp_append_time
 from sawlog.storage import log_errors
 from sawlog.storage.append_origin import AppendOrigin
+from sawlog.storage.appended import Appended
 from sawlog.storage.batch_scan import Damage
 from sawlog.storage.flusher import FlushScope
 from sawlog.storage.leader_epochs import EpochEntry
 from sawlog.storage.log_config import FOREVER, LOG_APPEND_TIME, LogConfig
 from sawlog.storage.log_owner import LogOwner
-from sawlog.storage.log_state import LogState, create_segment
+from sawlog.storage.log_state import LogState, create_segment, recreate_segments
 from sawlog.storage.producer_state import ProducerStates
 from sawlog.storage.retention_policy import RetentionPolicy
 from sawlog.storage.roll_policy import MAX_RELATIVE_OFFSET, RollPolicy
@@ -34,15 +35,6 @@ from sawlog.storage.segments import TimedOffset
 logger = EventLogger(__name__)
 
 _new = tuple.__new__
-
-
-class Appended(NamedTuple):
-    """The outcome of an append. A duplicate is not appended: its offset and timestamp are those of
-    the first append."""
-
-    base_offset: int
-    append_time_ms: int  # -1 if records keep their producer's timestamps
-    duplicate: bool
 
 
 class Log:
@@ -245,16 +237,19 @@ class Log:
         self._owner.abort_cleaning(self)
         try:
             end_offset, position = self._find_cut(max(offset, self.segments.base_offset))
-            self._owner.lower_checkpoints(self, end_offset)
         except Damage as damage:
             raise log_errors.damaged(self.tp, damage) from damage
+        self._cut(end_offset, lambda: self._truncate(end_offset, position))
+
+    def _cut(self, lowest_offset: int, cut: Callable[[], None]) -> None:
+        try:
+            self._owner.lower_checkpoints(self, lowest_offset)
         except DiskError as error:
             raise self._owner.refusal(error) from error
         try:
-            self._truncate(end_offset, position)
+            cut()
         except DiskError as error:
-            # Some files are cut and some are not: no append may follow, whatever the reason was.
-            self._owner.fail(error)
+            self._owner.fail(error)  # some files are cut and some are not: no append may follow
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def _find_cut(self, offset: int) -> tuple[int, int]:
@@ -267,16 +262,9 @@ class Log:
 
     def _truncate(self, end_offset: int, position: int) -> None:
         logger.info(
-            "log truncated",
-            log=str(self.tp),
-            from_offset=end_offset,
-            old_end_offset=self.end_offset,
+            "log truncated", log=str(self.tp), offset=end_offset, old_end_offset=self.end_offset
         )
-        self.flushed_offset = min(self.flushed_offset, end_offset)
-        self.flush.truncated(end_offset)
-        self.truncations += 1
-        self._is_ready = False
-
+        self._discard_flushes(end_offset)
         removed = self.segments.cut(self.segments.number_of(end_offset))
         self._unsynced.forget(file for later in removed for file in later.files())
         for later in reversed(removed):
@@ -288,6 +276,35 @@ class Log:
         self.epochs.truncate_end(end_offset)
         self._owner.disk.sync_directory(self.directory)
         self.producers.truncate(self.segments, end_offset, self.config.producer_id_expiration_ms)
+
+    def restart_at(self, offset: int) -> None:
+        """Remove all records and continue at `offset`; durable when this returns."""
+        self._owner.abort_cleaning(self)
+        lowest_offset = min(offset, self.segments.base_offset)
+        self._cut(lowest_offset, lambda: self._restart_at(offset, lowest_offset))
+        self._owner.start_moved(self)
+
+    def _restart_at(self, offset: int, lowest_offset: int) -> None:
+        logger.info(
+            "log restarted", log=str(self.tp), offset=offset, old_end_offset=self.end_offset
+        )
+        self._discard_flushes(lowest_offset)
+        self._roll_check_ms = FOREVER
+        recreate_segments(
+            self._owner, self.directory, self.segments, offset, self.config, self._unsynced
+        )
+        self.start_offset = self.end_offset = offset
+        self.flushed_offset = self.high_watermark = offset
+        self.epochs.truncate_end(0)
+        self.producers.remove_above(-1)
+        self.producers.truncate(self.segments, offset, self.config.producer_id_expiration_ms)
+
+    def _discard_flushes(self, end_offset: int) -> None:
+        """No flush or checkpoint that is under way covers records from `end_offset` on."""
+        self.flushed_offset = min(self.flushed_offset, end_offset)
+        self.flush.truncated(end_offset)
+        self.truncations += 1
+        self._is_ready = False
 
     def advance_start(self, offset: int) -> None:
         """Move `start_offset` to `offset` and remove the segments that lie wholly below it.
@@ -318,8 +335,8 @@ class Log:
             (segment.newest_ms for segment in segments),
             now_ms,
         )
-        expired = max(expired, self._count_below(self.start_offset))
-        expired = min(expired, self._count_below(limit_offset))
+        expired = max(expired, segments.count_below(self.start_offset, self.end_offset))
+        expired = min(expired, segments.count_below(limit_offset, self.end_offset))
         if expired == 0:
             return []
         if expired == len(segments):
@@ -334,15 +351,10 @@ class Log:
         self._owner.start_moved(self)
         return removed
 
-    def _count_below(self, offset: int) -> int:
-        """How many of the oldest segments lie wholly below `offset`: all of them if the whole log
-        does and its active segment is not empty."""
-        if offset >= self.end_offset:
-            return len(self.segments) - (self.segments.active.file.size == 0)
-        return self.segments.number_of(offset)
-
     def _set_start(self, offset: int) -> None:
         self.start_offset = offset
+        if offset > self.high_watermark:  # of a follower: the leader has deleted them
+            self.set_high_watermark(offset)
         self.epochs.truncate_start(offset)
 
     def _drop_oldest(self, count: int) -> list[str]:
@@ -358,7 +370,6 @@ class Log:
             "segments removed",
             log=str(self.tp),
             count=count,
-            start_offset=self.start_offset,
             first_kept=self.segments.base_offset,
         )
         self._remover.remove(removed)
@@ -441,6 +452,7 @@ class Log:
         """Set the high watermark of replication, which the next checkpoint writes."""
         assert offset <= self.end_offset
         self.high_watermark = offset
+        self._owner.high_watermark_moved()
 
     def stop_appends(self) -> None:
         """The data directory went offline: the next append fails."""
@@ -518,6 +530,10 @@ class Log:
     def assign_epoch(self, epoch: int) -> None:
         """This replica leads from `end_offset` on; durable before the epoch's first append."""
         self.epochs.assign(epoch, self.end_offset)
+
+    def remove_unused_epoch(self) -> None:
+        """Remove an epoch without records: a follower may get records of an earlier one next."""
+        self.epochs.truncate_end(self.end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
         """The largest epoch at or below `epoch` and its end offset; (-1, -1) if there is none."""

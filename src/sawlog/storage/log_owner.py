@@ -31,6 +31,9 @@ class LogOwner(StoragePorts, Protocol[LogT]):
     def flushed(self, log: LogT) -> None:
         """The `flushed_offset` of a log has moved: the next checkpoint has to include it."""
 
+    def high_watermark_moved(self) -> None:
+        """A high watermark has moved: checkpoint all of them within a few seconds."""
+
     def rolled(self, log: LogT) -> None:
         """A log has a new active segment: a producer snapshot and a checkpoint are due."""
 

@@ -86,3 +86,21 @@ def create_segment(
     )
     unsynced.note_new_entry()
     return segment
+
+
+def recreate_segments(
+    ports: StoragePorts,
+    directory: str,
+    segments: Segments,
+    base_offset: int,
+    config: LogConfig,
+    unsynced: UnsyncedFiles,
+) -> None:
+    """Remove all segments, the newest first, and create an empty one; durable when this returns."""
+    removed = list(segments)
+    unsynced.forget(file for segment in removed for file in segment.files())
+    for segment in reversed(removed):
+        segment.remove(ports.disk, directory)
+    ports.disk.sync_directory(directory)
+    segments.replace(removed, create_segment(ports, directory, base_offset, config, unsynced))
+    ports.disk.sync_directory(directory)

@@ -119,6 +119,13 @@ class Segments:
         """The segment that would hold `offset`, and all after it."""
         return self._segments[self.number_of(offset) :]
 
+    def count_below(self, offset: int, end_offset: int) -> int:
+        """How many of the oldest segments lie wholly below `offset`: all of them if the whole log
+        does and its active segment is not empty. `end_offset` is the log end offset."""
+        if offset >= end_offset:
+            return len(self) - (self.active.file.size == 0)
+        return self.number_of(offset)
+
     def slice_from(
         self,
         offset: int,

@@ -109,7 +109,7 @@ def test_a_broker_restarted_after_a_kill_waits_until_its_old_session_ends(
     with running_sawlog(tmp_path, settings(address)) as server:
         server.kill()
         server.start()
-        assert "this broker id is registered by another process" in server.process.output
+        assert "this broker id is registered by an earlier process" in server.process.output
 
 
 def test_an_unreachable_zookeeper_is_waited_for_until_the_timeout(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A data directory on the simulated disk, and builders of records and batches for its logs."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from sawlog.core.ids import PartitionIndex, TopicId, TopicName, TopicPartition
 from sawlog.core.ports import DiskError, FileSlice
@@ -9,9 +10,10 @@ from sawlog.protocol.records import Record, build_batch
 from sawlog.simulation.schedule import Schedule, SeededRandom
 from sawlog.simulation.simulated_disk import SimulatedDisk
 from sawlog.simulation.stepped_cleaner import SteppedCleaner
+from sawlog.storage.appended import Appended
 from sawlog.storage.cleaner.cleaner_worker import CleanerWorker
 from sawlog.storage.cleaner.log_cleaner import CleanerConfig
-from sawlog.storage.log import Appended, Log
+from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
 from sawlog.storage.log_directory import LogDirectory
 
@@ -29,14 +31,19 @@ class SimulatedStorage:
         seed: int = 1,
         flushes_at_checkpoint: bool = True,
         cleaner: CleanerConfig | None = None,
+        disk_delay_ms: int = 0,
     ) -> None:
-        """Logs are compacted if `cleaner` is given."""
+        """Logs are compacted if `cleaner` is given. `disk_delay_ms` is the time that an fsync off
+        the loop takes."""
         self.config = config or LogConfig()
         self.cleaner_config = cleaner
         self._flushes_at_checkpoint = flushes_at_checkpoint
         self.schedule = Schedule(seed)
         self.random = SeededRandom(seed)
-        self.disk = SimulatedDisk(self.schedule.soon)
+        schedule = self.schedule
+        self.disk = SimulatedDisk(
+            partial(schedule.after, disk_delay_ms) if disk_delay_ms else schedule.soon
+        )
         self.open()
 
     def open(self) -> None:

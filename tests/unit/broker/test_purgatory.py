@@ -169,9 +169,9 @@ def test_watermarks_that_move_in_one_turn_cause_one_read() -> None:
     call = machine.send(fetch(*[0] * 20, max_wait_ms=A_DAY_MS, min_bytes=1 << 19), NAMED)
     (parked,) = next(iter(machine.broker.purgatory._by_client.values()))
     machine.ask(produce(*[batch_of(machine, b"a")] * 20), NAMED)
-    parked.high_watermark_moved()
+    parked.offset_moved()
     planned = parked._next_read
-    parked.high_watermark_moved()
+    parked.offset_moved()
     assert parked._next_read is planned
     machine.schedule.run_for(1)
     assert not call.is_done

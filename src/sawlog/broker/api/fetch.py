@@ -4,11 +4,21 @@ The request is answered at once if a partition has an error, if `min_bytes` are 
 `max_wait_ms` is 0, or if a fetch offset lies in an earlier segment than the high watermark; else it
 is parked until a high watermark moves or the timeout. Records are sent as file slices. `max_bytes`
 bounds the response, but its first batch is always whole (KIP-74).
+
+A request that names a replica reads up to the log end and reports the follower's progress, unless
+its epoch is wrong or its log diverges (KAFKA-13141). It is also answered when the high watermark
+has moved, when a request begins to wait for a commit (`is_awaited`: flush now), and when the next
+fetch of its session arrives, which reports a flush.
+
+A consumer that names its rack is sent to an in-sync replica there, if the broker's selector says so
+(KIP-392). A follower serves such consumers up to its own high watermark, and answers
+OFFSET_NOT_AVAILABLE above its log end: the leader may have that offset.
 """
 
 from typing import TYPE_CHECKING, Protocol
 
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import NodeId
 from sawlog.core.ports import FileSlice
 from sawlog.protocol.messages.fetch_response import (
     EpochEndOffset,
@@ -17,6 +27,7 @@ from sawlog.protocol.messages.fetch_response import (
     LeaderIdAndEpoch,
     PartitionData,
 )
+from sawlog.replication.follower_progress import FollowerFetch
 
 if TYPE_CHECKING:
     from sawlog.broker.fetch_sessions import (
@@ -31,7 +42,7 @@ if TYPE_CHECKING:
     from sawlog.broker.request import Request
     from sawlog.core.ports import Timer, TimerHandle
     from sawlog.protocol.messages.fetch_request import FetchRequest
-    from sawlog.replication.partition import Partition
+    from sawlog.replication.replica import Replica
 
     class FetchApiContext(Protocol):
         fetch_max_bytes: int
@@ -62,7 +73,7 @@ def fetch(
     except KafkaError as error:
         return FetchResponse(error_code=int(error.code))
     attempt = _Fetch(context, request, message, session)
-    if attempt.read() or message.max_wait_ms <= 0 or not session.partitions:
+    if attempt.read(reports_progress=True) or message.max_wait_ms <= 0 or not session.partitions:
         return attempt.response()
     attempt.park()
     return None
@@ -73,6 +84,7 @@ class _Fetch:
     it is parked."""
 
     __slots__ = (
+        "_broker_epoch",
         "_context",
         "_max_bytes",
         "_message",
@@ -96,30 +108,38 @@ class _Fetch:
         self._message = message
         self._session = session
         self._max_bytes = min(message.max_bytes, context.fetch_max_bytes)
-        self._replica_id = (
-            message.replica_state.replica_id
-            if request.api_version >= FIRST_VERSION_WITH_REPLICA_STATE
-            else message.replica_id
-        )
+        self._replica_id, self._broker_epoch = message.replica_id, -1
+        if request.api_version >= FIRST_VERSION_WITH_REPLICA_STATE:
+            state = message.replica_state
+            self._replica_id, self._broker_epoch = state.replica_id, state.replica_epoch
         self._results: Results = []
-        self._watched: list[Partition] = []
+        self._watched: list[Replica] = []
         self._next_read: TimerHandle | None = None
 
-    def read(self) -> bool:
-        """Read every partition; return whether the results complete the fetch."""
+    def read(self, *, reports_progress: bool = False) -> bool:
+        """Read every partition; return whether the results complete the fetch. The first read of a
+        follower's fetch reports its progress; later it has aged in the purgatory."""
         budget = self._max_bytes
         results: Results = []
         total = 0
         available = 0
+        is_replica = self._replica_id >= 0
         for partition in self._session.partitions:
             try:
-                data, size, counted = self._read_one(partition, budget - total, total == 0)
+                if is_replica:
+                    data, size, counted = self._read_for_replica(
+                        partition, budget - total, total == 0, reports_progress
+                    )
+                else:
+                    data, size, counted = self._read_one(partition, budget - total, total == 0)
             except KafkaError as error:
                 data, size, counted = self._error(partition, error), 0, _ENOUGH
             total += size
             available += counted
             results.append((partition, data, size))
         self._results = results
+        if is_replica and not self._session.is_incremental:
+            return True  # the follower can report a flush only once it has a session
         return available >= min(self._message.min_bytes, budget)
 
     def _read_one(
@@ -127,23 +147,17 @@ class _Fetch:
     ) -> tuple[PartitionData, int, int]:
         """Return the response, the size of its records, and the bytes that count as `min_bytes`."""
         replica = self._replica(partition)
-        if self._replica_id >= 0:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         replica.check_epoch(partition.leader_epoch)
-        watermark = replica.high_watermark
-        data = PartitionData(
-            partition.index, 0, watermark, replica.last_stable_offset, replica.log.start_offset
-        )
-        data.aborted_transactions = [] if self._message.isolation_level == READ_COMMITTED else None
-        data.records = b""
-        offset = partition.fetch_offset
-        if partition.last_fetched_epoch >= 0:
-            epoch, end = replica.log.end_offset_for_epoch(partition.last_fetched_epoch)
-            if epoch < 0:
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-            if epoch < partition.last_fetched_epoch or end < offset:
-                data.diverging_epoch = EpochEndOffset(epoch, end)
+        watermark = replica.log.high_watermark
+        if self._message.rack_id:
+            data = self._redirect(partition, replica)
+            if data is not None:
                 return data, 0, _ENOUGH
+        data = _empty_data(partition, replica)
+        data.aborted_transactions = [] if self._message.isolation_level == READ_COMMITTED else None
+        offset = partition.fetch_offset
+        if partition.last_fetched_epoch >= 0 and _diverges(partition, replica, data):
+            return data, 0, _ENOUGH
         if watermark <= offset <= replica.log.end_offset:
             return data, 0, 0
         size = min(partition.max_bytes, max(budget, 0))
@@ -154,14 +168,70 @@ class _Fetch:
         available = _ENOUGH if _is_in_earlier_segment(replica, offset) else piece.length
         return data, piece.length, available
 
-    def _replica(self, partition: "FetchedPartition") -> "Partition":
-        context = self._context
-        if self._request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
-            return context.replicas.leader(partition.topic, partition.index)
-        name = context.metadata.topic_name(partition.topic_id)
-        if name is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        return context.replicas.leader(name, partition.index)
+    def _redirect(self, partition: "FetchedPartition", replica: "Replica") -> PartitionData | None:
+        """The response that names a replica in the consumer's rack, if it should read there."""
+        offset = partition.fetch_offset
+        if replica.leader is None:
+            if offset > replica.log.end_offset:
+                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
+            return None
+        preferred = self._context.replicas.preferred_read_replica(
+            replica, self._message.rack_id, offset
+        )
+        if preferred < 0:
+            return None
+        data = _empty_data(partition, replica)
+        data.preferred_read_replica = preferred
+        return data
+
+    def _read_for_replica(
+        self, partition: "FetchedPartition", budget: int, is_first: bool, reports_progress: bool
+    ) -> tuple[PartitionData, int, int]:
+        """As `_read_one`, up to the log end offset."""
+        replica = self._replica(partition)
+        replica.check_epoch(partition.leader_epoch)
+        assert replica.leader is not None
+        node, log, offset = NodeId(self._replica_id), replica.log, partition.fetch_offset
+        replica.leader.check_follower(node, has_epoch=partition.leader_epoch >= 0)
+        data = _empty_data(partition, replica)
+        if partition.last_fetched_epoch >= 0 and _diverges(partition, replica, data):
+            return data, 0, _ENOUGH
+        size = min(partition.max_bytes, max(budget, 0))
+        piece = log.read(
+            offset, size, limit_offset=log.end_offset, whole_first_batch=is_first
+        )  # OFFSET_OUT_OF_RANGE leaves the follower's progress as it is
+        if reports_progress and partition.leader_epoch >= 0:
+            replica.fetched(
+                FollowerFetch(
+                    node,
+                    self._broker_epoch,
+                    offset,
+                    partition.flushed_offset,
+                    partition.log_start_offset,
+                )
+            )
+            data.high_watermark = replica.high_watermark
+            data.last_stable_offset = replica.last_stable_offset
+        data.is_awaited = replica.is_awaited
+        has_news = self._session.is_incremental and partition.has_replica_news(data)
+        if piece is None or piece.length == 0:
+            is_full = not is_first and offset < log.end_offset  # but the response is full
+            return data, 0, _ENOUGH if has_news else size if is_full else 0
+        data.records = piece
+        is_enough = has_news or offset < log.segments.active.base_offset
+        return data, piece.length, _ENOUGH if is_enough else piece.length
+
+    def _replica(self, partition: "FetchedPartition") -> "Replica":
+        replicas = self._context.replicas
+        name = partition.topic
+        if self._request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            found = self._context.metadata.topic_name(partition.topic_id)
+            if found is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            name = found
+        if self._message.rack_id and self._replica_id < 0:
+            return replicas.readable(name, partition.index)
+        return replicas.leader(name, partition.index)
 
     def _error(self, partition: "FetchedPartition", error: KafkaError) -> PartitionData:
         data = PartitionData(partition.index, int(error.code), -1, -1, -1)
@@ -182,14 +252,20 @@ class _Fetch:
     # Parked
 
     def park(self) -> None:
+        is_replica = self._replica_id >= 0
         for partition in self._session.partitions:
             replica = self._replica(partition)
             self._watched.append(replica)
-            replica.watch(self)
+            if is_replica:
+                replica.watch_log_end(self)
+            else:
+                replica.watch(self)
+        if is_replica:
+            self._session.parked(self._supersede)
         self._context.purgatory.park(self._request.client, self, self._message.max_wait_ms)
 
-    def high_watermark_moved(self) -> None:
-        """Read once at the end of this turn, however many watermarks move in it."""
+    def offset_moved(self) -> None:
+        """Read once at the end of this turn, however many offsets move in it."""
         if self._next_read is None:
             self._next_read = self._context.timer.after(0, self._try_complete)
 
@@ -201,6 +277,15 @@ class _Fetch:
     def _complete(self) -> None:
         if self._context.purgatory.complete(self._request.client, self):
             self.abandon()
+            self._request.reply(self.response())
+
+    def _supersede(self) -> None:
+        """Reply without records: the next fetch of the session is here, which reads them."""
+        if self._context.purgatory.complete(self._request.client, self):
+            self.abandon()
+            for _, data, _ in self._results:
+                data.records = b""
+            self._results = [(partition, data, 0) for partition, data, _ in self._results]
             self._request.reply(self.response())
 
     def expire(self) -> None:
@@ -240,7 +325,34 @@ class _Fetch:
         return response
 
 
-def _is_in_earlier_segment(replica: "Partition", offset: int) -> bool:
+def _empty_data(partition: "FetchedPartition", replica: "Replica") -> PartitionData:
+    data = PartitionData(
+        partition.index,
+        0,
+        replica.high_watermark,
+        replica.last_stable_offset,
+        replica.log.start_offset,
+    )
+    data.aborted_transactions = None
+    data.records = b""
+    return data
+
+
+def _diverges(partition: "FetchedPartition", replica: "Replica", data: PartitionData) -> bool:
+    """Whether the log of the fetcher has other records before its fetch offset; `data` gets the
+    epoch and offset where it has to truncate (KIP-595)."""
+    last_epoch = partition.last_fetched_epoch
+    log = replica.log
+    epoch, end = log.end_offset_for_epoch(last_epoch)
+    if epoch < 0 or partition.fetch_offset < log.start_offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < last_epoch or end < partition.fetch_offset:
+        data.diverging_epoch = EpochEndOffset(epoch, end)
+        return True
+    return False
+
+
+def _is_in_earlier_segment(replica: "Replica", offset: int) -> bool:
     """Whether the high watermark lies in a later segment than `offset`. A slice ends with its
     segment, so such a fetch has all it can get; Kafka does not delay it either."""
     segments = replica.log.segments

@@ -3,7 +3,9 @@
 On a sole replica ListOffsets waits for the flush of all records written so far: a client that
 flushed its producer then sees its records. Negative timestamps: -1 latest, -2 earliest, -3 largest
 timestamp (KIP-734), -4 earliest local, -5 latest tiered (KIP-405, 1005), -6 earliest pending upload
-(KIP-1023); nothing is tiered here.
+(KIP-1023); nothing is tiered here. Offsets of a new leader are OFFSET_NOT_AVAILABLE until its high
+watermark reaches the start of its epoch, else they could go back (KIP-207). A follower's request
+names its replica and gets the log end offset as the latest.
 """
 
 from collections import Counter
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         OffsetForLeaderEpochRequest,
         OffsetForLeaderPartition,
     )
+    from sawlog.replication.replica import Replica
 
     class OffsetsContext(Protocol):
         replicas: Replicas
@@ -55,6 +58,7 @@ _FIRST_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 FIRST_VERSION_WITH_LEADER_EPOCH = 4
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 _UNKNOWN = -1
 
 
@@ -67,7 +71,7 @@ def list_offsets(
             (topic.name, wanted.partition_index)
             for topic in message.topics
             for wanted in topic.partitions
-            if wanted.timestamp not in (EARLIEST, EARLIEST_LOCAL)
+            if message.replica_id < 0 and wanted.timestamp not in (EARLIEST, EARLIEST_LOCAL)
         ),
         request,
         lambda: _response(context, request, message),
@@ -90,7 +94,13 @@ def _response(
             try:
                 if counts[topic.name, wanted.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
-                offset, timestamp, epoch = _find(context, topic.name, wanted, request.api_version)
+                offset, timestamp, epoch = _find(
+                    context,
+                    topic.name,
+                    wanted,
+                    request.api_version,
+                    is_replica=message.replica_id >= 0,
+                )
                 response.offset, response.timestamp = offset, timestamp
                 if request.api_version >= FIRST_VERSION_WITH_LEADER_EPOCH:
                     response.leader_epoch = epoch
@@ -102,7 +112,12 @@ def _response(
 
 
 def _find(
-    context: "OffsetsContext", topic: str, wanted: "ListOffsetsPartition", version: int
+    context: "OffsetsContext",
+    topic: str,
+    wanted: "ListOffsetsPartition",
+    version: int,
+    *,
+    is_replica: bool,
 ) -> tuple[int, int, int]:
     """Return offset, timestamp and leader epoch; each is -1 if unknown."""
     if wanted.timestamp < 0 and version < _FIRST_VERSION.get(wanted.timestamp, 2**15):
@@ -111,6 +126,9 @@ def _find(
     replica.check_epoch(wanted.current_leader_epoch)
     log = replica.log
     if wanted.timestamp == LATEST:
+        if is_replica:
+            return log.end_offset, _UNKNOWN, log.epochs.latest
+        _check_available(replica, version)
         return replica.high_watermark, _UNKNOWN, log.epochs.latest
     if wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
         return log.start_offset, _UNKNOWN, log.epochs.epoch_at(log.start_offset)
@@ -121,12 +139,24 @@ def _find(
     else:
         found = log.offset_for_timestamp(wanted.timestamp, replica.high_watermark)
     if found is None:
+        if not is_replica:
+            _check_available(replica, version)
         return _UNKNOWN, _UNKNOWN, _UNKNOWN
     if not log.start_offset <= found.offset < replica.high_watermark:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"A record in the log has the invalid offset {found.offset}."
         )
     return found.offset, found.timestamp, found.leader_epoch
+
+
+def _check_available(replica: "Replica", version: int) -> None:
+    """Reject the request of a client while the high watermark is below the start of the epoch."""
+    if not replica.has_current_watermark:
+        raise KafkaError(
+            ErrorCode.OFFSET_NOT_AVAILABLE
+            if version >= FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+            else ErrorCode.LEADER_NOT_AVAILABLE
+        )
 
 
 def offset_for_leader_epoch(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sawlog.core.ports import Clock
     from sawlog.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
     from sawlog.protocol.schema import Records
-    from sawlog.replication.partition import Partition
+    from sawlog.replication.replica import Replica
 
     class ProduceContext(Protocol):
         metadata: MetadataCache
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         purgatory: Purgatory
         clock: Clock
 
-    Uncommitted = tuple[Partition, int, PartitionProduceResponse]
+    Uncommitted = tuple[Replica, int, PartitionProduceResponse]
     """A replica, the high watermark that commits the batch, and the response."""
 
 ACKS_ALL = -1
@@ -78,7 +78,7 @@ def produce(
                 if is_read_only:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 partition, required = _append(context, replica, data, version, acks, message)
-                if acks == ACKS_ALL and replica.high_watermark < required:
+                if acks == ACKS_ALL and replica.log.high_watermark < required:
                     uncommitted.append((replica, required, partition))
             except KafkaError as error:
                 failed = True
@@ -100,7 +100,7 @@ def produce(
 
 def _append(
     context: "ProduceContext",
-    replica: "Partition",
+    replica: "Replica",
     data: "PartitionProduceData",
     version: int,
     acks: int,
@@ -114,12 +114,8 @@ def _append(
     batch, header = _checked(data.records, version, config.max_message_bytes)
     if header.is_transactional or message.transactional_id is not None:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
-    if acks == ACKS_ALL and len(replica.in_sync) < config.min_insync_replicas:
-        raise KafkaError(
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"The size of the current ISR {len(replica.in_sync)} is insufficient to satisfy the "
-            f"min.isr requirement of {config.min_insync_replicas} for partition {replica.name}",
-        )
+    if acks == ACKS_ALL:
+        replica.check_min_in_sync()
     now_ms = context.clock.now_ms()
     timestamp = header.max_timestamp
     if (

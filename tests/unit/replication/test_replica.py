@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import LeaderEpoch
 from sawlog.core.ports import DiskError, TooManyOpenFiles
 from sawlog.protocol.messages.create_topics_request import (
     CreatableTopic,
@@ -13,12 +14,12 @@ from sawlog.protocol.messages.create_topics_request import (
 )
 from sawlog.protocol.record_batch import check_produced
 from sawlog.protocol.records import Record, build_batch
-from sawlog.replication.partition import QUIET_FLUSH_MS, Partition
+from sawlog.replication.replica import QUIET_FLUSH_MS, Replica
 from sawlog.simulation.simulated_broker import SimulatedMachine
 from sawlog.simulation.simulated_disk import SimulatedFile
 
 
-def create_replica(machine: SimulatedMachine, **configs: str) -> Partition:
+def create_replica(machine: SimulatedMachine, **configs: str) -> Replica:
     """Boot a broker and create the only partition of a topic with these configs."""
     machine.boot()
     settings = [
@@ -31,7 +32,7 @@ def create_replica(machine: SimulatedMachine, **configs: str) -> Partition:
 
 
 def append(
-    partition: Partition, machine: SimulatedMachine, count: int = 1, *, is_awaited: bool = False
+    partition: Replica, machine: SimulatedMachine, count: int = 1, *, is_awaited: bool = False
 ) -> int:
     now_ms = machine.schedule.now_ms()
     batch = memoryview(build_batch([Record(0, now_ms, b"k", b"v", ())] * count))
@@ -55,7 +56,7 @@ class WaitingFetch:
     def __init__(self) -> None:
         self.looks = 0
 
-    def high_watermark_moved(self) -> None:
+    def offset_moved(self) -> None:
         self.looks += 1
 
 
@@ -228,7 +229,10 @@ def test_delete_records_moves_the_start_up_to_the_high_watermark(offset: int, ou
 def test_a_client_with_another_leader_epoch_is_rejected() -> None:
     machine = SimulatedMachine(1)
     partition = create_replica(machine)
-    partition.lead(partition.leader_epoch + 5, partition.in_sync)  # type: ignore[arg-type]
+    epoch = LeaderEpoch(partition.leader_epoch + 5)
+    state = machine.broker.metadata.image.partition("t", 0)
+    assert state is not None
+    partition.lead(epoch, state._replace(leader_epoch=epoch))
     partition.check_epoch(-1)
     partition.check_epoch(partition.leader_epoch)
     with pytest.raises(KafkaError) as old:

@@ -1,0 +1,233 @@
+"""One replica that follows one leader in one leader epoch.
+
+It appends the bytes that it fetches as they are, truncates its log where the leader's differs
+(KIP-101, KIP-279, KIP-595), and takes over the leader's high watermark and log start offset.
+
+An example with numbers. A follower has the epochs (0, 0) (1, 10) and ends at 15; its new leader has
+(0, 0) (2, 12) and ends at 20. The first fetch of the epoch carries fetch offset 15 and last fetched
+epoch 1. The leader has no epoch 1, so it answers with the diverging epoch 0, which ends at 12
+there. At the follower epoch 0 ends at 10: it truncates to 10, and the next fetch (10, epoch 0)
+agrees with the leader's log.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.event_logger import EventLogger
+from sawlog.core.ids import LeaderEpoch, NodeId, Offset
+from sawlog.protocol.record_batch import BatchHeader, batches_in, check_crc
+from sawlog.storage.leader_epochs import EpochEntry
+from sawlog.storage.log import Log
+from sawlog.storage.log_config import FOREVER
+
+logger = EventLogger(__name__)
+
+QUIET_FLUSH_MS = 50
+"""How long fetched records may stay unflushed while no request waits for their commit."""
+
+
+class TruncationRefused(Exception):
+    """The leader's log lacks records that were committed; this replica keeps its own."""
+
+
+class FetchPosition(NamedTuple):
+    """What a fetch says about this replica."""
+
+    fetch_offset: Offset
+    last_fetched_epoch: int
+    flushed_offset: int  # -1 if flushes do not matter for the commit
+    log_start_offset: int
+
+
+class Follower:
+    """A replica that follows `leader` in `epoch`.
+
+    Invariants: the log is a prefix of the leader's as far as the leader has confirmed it, and the
+    high watermark moves only over that part, never back; no batch has an epoch above `epoch`; a
+    truncation goes below the high watermark only where commits can be lost.
+
+    The own high watermark is a lower bound of the true one. A clean leader has everything below
+    the true one, so a truncation below the own one means an unclean election or a damaged leader.
+    """
+
+    __slots__ = (
+        "_commits_on_flush",
+        "_high_watermark_moved",
+        "_on_flushed",
+        "epoch",
+        "leader",
+        "log",
+    )
+
+    def __init__(
+        self,
+        log: Log,
+        leader: NodeId,
+        epoch: LeaderEpoch,
+        *,
+        commits_on_flush: bool,
+        high_watermark_moved: Callable[[], None],
+    ) -> None:
+        self.log = log
+        self.leader = leader
+        self.epoch = epoch
+        self._commits_on_flush = commits_on_flush
+        self._high_watermark_moved = high_watermark_moved
+        self._on_flushed: Callable[[], None] | None = None
+        log.remove_unused_epoch()
+
+    # What the next fetch carries
+
+    @property
+    def position(self) -> FetchPosition:
+        log = self.log
+        return FetchPosition(
+            Offset(log.end_offset),
+            log.epochs.latest if log.end_offset > log.start_offset else -1,
+            log.flushed_offset if self._commits_on_flush else -1,
+            log.start_offset,
+        )
+
+    # Responses of the leader
+
+    def append(
+        self,
+        records: memoryview,
+        *,
+        leader_high_watermark: int,
+        leader_start_offset: int,
+        is_awaited: bool,
+    ) -> int:
+        """Append the batches of a response, and follow the leader's high watermark and log start
+        offset. Returns the number of bytes appended.
+
+        Batches that are in the log already are skipped: the leader may answer two fetches in
+        flight with the same ones. CORRUPT_MESSAGE at a bad batch, KAFKA_STORAGE_ERROR if the disk
+        refuses; the batches before it are appended.
+        """
+        appended = 0
+        try:
+            for position, header in batches_in(records):
+                if header.next_offset > self.log.end_offset:
+                    check_crc(records, header, position)
+                    self._append_batch(records[position : position + header.size], header)
+                    appended += header.size
+        finally:
+            if appended or is_awaited:
+                self.request_flush(is_awaited=is_awaited)
+        self._follow_start(leader_start_offset)
+        self._follow_high_watermark(leader_high_watermark)
+        return appended
+
+    def _append_batch(self, batch: memoryview, header: BatchHeader) -> None:
+        log = self.log
+        if header.last_offset_delta < 0 or not log.epochs.latest <= header.leader_epoch:
+            raise self._corrupt(header)
+        if header.leader_epoch > self.epoch:
+            raise self._corrupt(header)
+        if header.base_offset < log.end_offset:
+            if log.start_offset < log.end_offset:
+                raise self._corrupt(header)
+            # The leader's log starts inside this batch, after a DeleteRecords.
+            log.restart_at(header.base_offset)
+        log.append_as_follower(batch, header)
+
+    def _corrupt(self, header: BatchHeader) -> KafkaError:
+        log = self.log
+        return KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"a batch of epoch {header.leader_epoch} with offsets {header.base_offset} to"
+            f" {header.last_offset} cannot follow offset {log.end_offset} and epoch"
+            f" {log.epochs.latest} in epoch {self.epoch}",
+        )
+
+    def _follow_start(self, leader_start_offset: int) -> None:
+        log = self.log
+        if leader_start_offset > log.end_offset:
+            log.restart_at(leader_start_offset)
+        elif leader_start_offset > log.start_offset:
+            log.advance_start(leader_start_offset)
+
+    def _follow_high_watermark(self, leader_high_watermark: int) -> None:
+        log = self.log
+        watermark = min(leader_high_watermark, log.end_offset)
+        if watermark > log.high_watermark:
+            log.set_high_watermark(watermark)
+            self._high_watermark_moved()
+
+    # Truncation
+
+    def truncate(self, diverging: EpochEntry) -> None:
+        """Truncate to the smaller of both end offsets of the diverging epoch, the largest one of
+        the leader at or below the last fetched epoch. The next fetch asks whether that agrees.
+
+        TruncationRefused, and nothing changed, if that is below the high watermark.
+        """
+        log = self.log
+        own = log.end_offset_for_epoch(diverging.epoch)
+        end_offset = diverging.start_offset if own.epoch < 0 else own.start_offset
+        if own.epoch == diverging.epoch:
+            end_offset = min(end_offset, diverging.start_offset)
+        self._truncate_to(end_offset)
+
+    def out_of_range(self, leader_start_offset: int, leader_end_offset: int) -> None:
+        """The fetch offset is not in the leader's log, whose ends are these. Truncate a log that
+        is longer than the leader's; restart one that ends before the leader's begins."""
+        if leader_end_offset < self.log.end_offset:
+            self._truncate_to(leader_end_offset)
+        elif leader_start_offset > self.log.end_offset:
+            self.log.restart_at(leader_start_offset)
+
+    @property
+    def _may_lose_commits(self) -> bool:
+        """Whether a leader may lack committed records: after an unclean election, or after a power
+        loss if records are committed before they are flushed."""
+        return self.log.config.unclean_leader_election or not self._commits_on_flush
+
+    def _truncate_to(self, end_offset: int) -> None:
+        log = self.log
+        if end_offset < log.high_watermark:
+            if not self._may_lose_commits:
+                raise TruncationRefused(
+                    f"leader {self.leader} of {log.tp} in epoch {self.epoch} has only the records"
+                    f" below {end_offset}, but all below {log.high_watermark} were committed"
+                )
+            logger.warning(
+                "committed records truncated",
+                log=str(log.tp),
+                from_offset=end_offset,
+                high_watermark=log.high_watermark,
+                leader=self.leader,
+                leader_epoch=self.epoch,
+            )
+        if end_offset < log.segments.base_offset:
+            log.restart_at(end_offset)
+        else:
+            log.truncate(end_offset)
+
+    # Flushing
+
+    def notify_flushes(self, on_flushed: Callable[[], None] | None) -> None:
+        """Call `on_flushed` after every flush from now on: the leader has to learn of it."""
+        self._on_flushed = on_flushed
+
+    def request_flush(self, *, is_awaited: bool) -> None:
+        """Flush what was fetched: at once if a request at the leader waits for the commit."""
+        log = self.log
+        if log.flushed_offset >= log.end_offset:
+            return
+        if not self._commits_on_flush:
+            if log.end_offset - log.flush.target >= log.config.flush_messages:
+                log.flush.request(log.end_offset)
+            elif log.config.flush_ms < FOREVER:
+                log.flush.request_within(log.config.flush_ms)
+        elif is_awaited:
+            log.flush.request(log.end_offset)
+        else:
+            log.flush.request_within(QUIET_FLUSH_MS)
+
+    def flushed(self) -> None:
+        """A flush of the log has succeeded."""
+        if self._on_flushed is not None:
+            self._on_flushed()

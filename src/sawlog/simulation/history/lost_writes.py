@@ -1,0 +1,31 @@
+"""Guarantees 3 and 5: all that was acknowledged or read is in the log at the end.
+
+A write with acks=1 may be lost after its acknowledgement, unless a consumer has read it.
+"""
+
+from sawlog.simulation.history.history import ACKS_ALL, History, Outcome
+from sawlog.simulation.invariants.violation import Violation
+
+
+def check_lost_writes(history: History) -> None:
+    found = {
+        (partition, value)
+        for partition, records in history.last_reads.items()
+        for _, value in records
+    }
+    for write in history.writes:
+        is_promised = write.outcome is Outcome.ACKNOWLEDGED and write.acks == ACKS_ALL
+        if is_promised and (write.partition, write.value) not in found:
+            raise Violation(
+                "3",
+                f"partition {write.partition} lost {write.value!r}, acknowledged at offset "
+                f"{write.offset} after {write.ended_ms} ms",
+            )
+    for poll in history.polls:
+        for offset, value in poll.records:
+            if (poll.partition, value) not in found:
+                raise Violation(
+                    "5",
+                    f"partition {poll.partition} lost {value!r}, which {poll.consumer} read at "
+                    f"offset {offset}",
+                )

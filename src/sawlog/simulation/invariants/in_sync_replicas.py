@@ -1,0 +1,54 @@
+"""Guarantees 2 and 14b: an in-sync replica has everything committed, flushed to its disk."""
+
+from typing import TYPE_CHECKING
+
+from sawlog.simulation.invariants.no_invariant import NoInvariant
+from sawlog.simulation.invariants.observer import ReplicaChange
+from sawlog.simulation.invariants.violation import Violation
+
+if TYPE_CHECKING:
+    from sawlog.core.ids import NodeId
+    from sawlog.simulation.invariants.committed_log import PartitionKey
+    from sawlog.simulation.simulated_disk import SimulatedDisk
+
+
+class InSyncReplicas(NoInvariant):
+    """Remembers what each disk has of each partition: a flush outlives the process that asked."""
+
+    def __init__(self, *, commits_on_flush: bool) -> None:
+        self._commits_on_flush = commits_on_flush
+        self._flushed: dict[tuple[NodeId, PartitionKey], tuple[SimulatedDisk, int]] = {}
+
+    def replica_changed(self, change: ReplicaChange) -> None:
+        self._remember(change)
+        now, committed = change.now, change.partition.high_watermark
+        if change.is_in_sync and now.end_offset < committed:
+            raise Violation(
+                "2",
+                f"{change} is in sync, and its log ends at {now.end_offset}; {committed} was "
+                "committed",
+            )
+        if change.leads and self._commits_on_flush:
+            self._check_flushed(change)
+
+    def _remember(self, change: ReplicaChange) -> None:
+        key = (change.node.id, change.partition.key)
+        disk, flushed = self._flushed.get(key, (change.node.disk, 0))
+        if disk is not change.node.disk:
+            flushed = 0
+        flushed = min(max(flushed, change.now.flushed_offset), change.now.end_offset)
+        self._flushed[key] = (change.node.disk, flushed)
+
+    def _check_flushed(self, change: ReplicaChange) -> None:
+        stored, before = change.partition.stored, change.before
+        watermark = change.now.high_watermark
+        if stored is None or (before is not None and before.high_watermark == watermark):
+            return
+        for member in stored.isr:
+            _, flushed = self._flushed.get((member, change.partition.key), (None, 0))
+            if flushed < watermark:
+                raise Violation(
+                    "14b",
+                    f"{change} has the watermark {watermark}; the in-sync broker {member} has "
+                    f"flushed only {flushed}",
+                )

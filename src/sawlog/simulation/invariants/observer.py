@@ -1,0 +1,189 @@
+"""Finds out what an event changed, and calls the invariants for that only.
+
+After each event the replicas of the brokers whose code ran are compared with their last known
+state. The watermark of a leader makes records committed, before any invariant looks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from sawlog.cluster import znodes
+from sawlog.cluster.store_tree import DELETED, Change
+from sawlog.core.ids import NodeId, PartitionIndex, TopicName, TopicPartition
+from sawlog.core.store import Operation
+from sawlog.replication.replica import Replica
+from sawlog.replication.roles import Role
+from sawlog.simulation.invariants.committed_log import CommittedLog, PartitionKey
+
+if TYPE_CHECKING:
+    from sawlog.simulation.world.simulated_cluster import SimulatedCluster
+    from sawlog.simulation.world.simulated_node import SimulatedNode
+
+
+class Seen(NamedTuple):
+    """The state of a replica after an event."""
+
+    role: Role
+    leader_epoch: int
+    start_offset: int
+    end_offset: int
+    flushed_offset: int
+    high_watermark: int
+    truncations: int
+
+
+@dataclass(slots=True)
+class ReplicaChange:
+    """A replica that an event changed; `before` is None for a new process or a new replica."""
+
+    node: "SimulatedNode"
+    replica: Replica
+    partition: CommittedLog
+    before: Seen | None
+    now: Seen
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether the stored in-sync set has the replica, with the directory that it runs on."""
+        stored, broker = self.partition.stored, self.node.broker
+        member = None if stored is None else stored.member(self.node.id)
+        if member is None or broker is None:
+            return False
+        return member.directory_id == broker.components.directory.directory_id
+
+    @property
+    def leads(self) -> bool:
+        return self.now.role is Role.LEADER
+
+    def __str__(self) -> str:
+        return f"{self.partition.key} on broker {self.node.id}"
+
+
+class StateChange(NamedTuple):
+    """A write of a partition's state node; `session` is the store session of the writer, and
+    `controller` that of the controller at that moment, 0 without one."""
+
+    partition: CommittedLog
+    before: znodes.PartitionState | None
+    now: znodes.PartitionState
+    operations: Sequence[Operation]
+    session: int
+    controller: int
+
+
+class Invariant(Protocol):
+    """Raises Violation if an event broke a promise."""
+
+    def replica_changed(self, change: ReplicaChange) -> None: ...
+
+    def state_changed(self, change: StateChange) -> None: ...
+
+
+class Observer:
+    """Keeps the last known state of all replicas, and the truth about all partitions."""
+
+    def __init__(self, cluster: "SimulatedCluster", invariants: Sequence[Invariant]) -> None:
+        self._cluster = cluster
+        self._invariants = invariants
+        self._seen: dict[NodeId, dict[PartitionKey, tuple[Replica, Seen]]] = {}
+        self._states: list[StateChange] = []
+        self.partitions: dict[PartitionKey, CommittedLog] = {}
+        cluster.service.on_write = self._store_written
+
+    def after_event(self) -> None:
+        """Check what the last event has changed."""
+        for node_id in sorted(self._cluster.touched):
+            node = self._cluster.nodes[node_id]
+            if node.broker is None:
+                self._seen.pop(node_id, None)
+                continue
+            self._look_at(node, list(node.broker.replicas.by_partition.values()))
+        if self._states:
+            states, self._states = self._states, []
+            for state in states:
+                self._state_changed(state)
+
+    def _look_at(self, node: "SimulatedNode", replicas: list[Replica]) -> None:
+        seen = self._seen.setdefault(node.id, {})
+        changes: list[ReplicaChange] = []
+        for replica in replicas:
+            key = PartitionKey(replica.name, replica.topic_id)
+            log = replica.log
+            now = Seen(
+                replica.role,
+                replica.leader_epoch,
+                log.start_offset,
+                log.end_offset,
+                log.flushed_offset,
+                replica.high_watermark,
+                log.truncations,
+            )
+            last = seen.get(key)
+            if last is not None and last[0] is replica and last[1] == now:
+                continue
+            before = last[1] if last is not None and last[0] is replica else None
+            seen[key] = (replica, now)
+            partition = self.partition(key)
+            changes.append(ReplicaChange(node, replica, partition, before, now))
+            self._note(changes[-1])
+            if now.role is Role.LEADER and now.high_watermark > partition.high_watermark:
+                partition.learn(log, now.high_watermark)
+        for change in changes:
+            for invariant in self._invariants:
+                invariant.replica_changed(change)
+
+    def partition(self, key: PartitionKey) -> CommittedLog:
+        found = self.partitions.get(key)
+        if found is None:
+            found = self.partitions[key] = CommittedLog(key)
+        return found
+
+    def _note(self, change: ReplicaChange) -> None:
+        before, now = change.before, change.now
+        if before is None or before.role is not now.role or before.leader_epoch != now.leader_epoch:
+            self._cluster.trace.note(
+                f"{change}: {now.role.value} in epoch {now.leader_epoch}, log end "
+                f"{now.end_offset}, flushed {now.flushed_offset}, watermark {now.high_watermark}"
+            )
+        elif before.truncations != now.truncations:
+            self._cluster.trace.note(
+                f"{change}: truncated from {before.end_offset} to {now.end_offset}"
+            )
+
+    # The store
+
+    def _store_written(
+        self, operations: Sequence[Operation], session: int, changes: Sequence[Change]
+    ) -> None:
+        for change in changes:
+            parts = change.path.split("/")
+            if change.kind == DELETED or len(parts) != 7 or parts[6] != "state":
+                continue
+            tree = self._cluster.service.tree
+            node = tree.get(change.path)
+            topic = tree.get(znodes.topic_path(parts[3]))
+            name = TopicPartition(TopicName(parts[3]), PartitionIndex(int(parts[5])))
+            key = PartitionKey(name, znodes.decode_assignment(topic).topic_id)
+            partition = self.partition(key)
+            now = znodes.decode_state(node)
+            stat = tree.exists(znodes.CONTROLLER)
+            controller = 0 if stat is None else stat.owner
+            self._states.append(
+                StateChange(partition, partition.stored, now, operations, session, controller)
+            )
+            partition.stored = now
+
+    def _state_changed(self, change: StateChange) -> None:
+        before, now = change.before, change.now
+        self._cluster.trace.note(
+            f"{change.partition.key}: leader {now.leader} epoch {now.leader_epoch} in-sync "
+            f"{list(now.isr)} version {now.version} (before: "
+            + (
+                f"{before.leader}, {before.leader_epoch}, {list(before.isr)})"
+                if before
+                else "none)"
+            )
+        )
+        for invariant in self._invariants:
+            invariant.state_changed(change)

@@ -1,0 +1,215 @@
+"""Makes the faults of a plan happen, and heals them."""
+
+from collections.abc import Callable
+from functools import partial
+
+from sawlog.core.ids import NodeId
+from sawlog.core.store import SessionState
+from sawlog.simulation.simulated_network import NO_FAULTS, NetworkFaults
+from sawlog.simulation.world.faults import Fault, FaultKind
+from sawlog.simulation.world.simulated_cluster import SimulatedCluster
+from sawlog.simulation.world.simulated_node import SimulatedNode
+
+SLOW_NETWORK = NetworkFaults(clogs=0.1, clog_ms=300)
+LOSSY_NETWORK = NetworkFaults(breaks=0.02, half_open=0.3)
+
+
+class FaultInjector:
+    """A fault that does not fit the state of its broker (a kill of one that is down) is skipped.
+
+    A disk is lost only while the cluster is whole, and until it is whole again nothing else fails:
+    a second failure may take the last copy, of which no broker promises anything.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, is_whole: Callable[[], bool]) -> None:
+        """`is_whole` tells whether all brokers serve and all in-sync sets are full."""
+        self._cluster = cluster
+        self._is_whole = is_whole
+        self._has_lost_disk = False
+        self._begin: dict[FaultKind, Callable[[Fault, SimulatedNode], None]] = {
+            FaultKind.KILL: self._kill,
+            FaultKind.POWER_LOSS: self._power_loss,
+            FaultKind.POWER_LOSS_OF_ALL: self._power_loss_of_all,
+            FaultKind.STOP: self._stop,
+            FaultKind.PAUSE: self._pause,
+            FaultKind.EMPTY_DISK: self._empty_disk,
+            FaultKind.FULL_DISK: self._full_disk,
+            FaultKind.FAILED_FSYNC: self._failed_fsync,
+            FaultKind.SLOW_DISK: self._slow_disk,
+            FaultKind.CLOCK_JUMP: self._clock_jump,
+            FaultKind.SUSPENDED_SESSION: self._suspend,
+            FaultKind.EXPIRED_SESSION: self._expire,
+            FaultKind.STORE_DOWN: self._store_down,
+            FaultKind.CUT_ONE_WAY: self._cut,
+            FaultKind.CUT_TWO_WAY: self._cut,
+            FaultKind.ISOLATION: self._isolate,
+            FaultKind.SLOW_NETWORK: self._slow_network,
+            FaultKind.LOSSY_NETWORK: self._lossy_network,
+        }
+        self.count = 0
+        self._is_healed = False
+
+    def schedule(self, faults: list[Fault]) -> None:
+        for fault in faults:
+            self._cluster.schedule.after(fault.at_ms, partial(self._inject, fault))
+
+    def _inject(self, fault: Fault) -> None:
+        if self._has_lost_disk and self._is_whole():
+            self._has_lost_disk = False
+        if self._is_healed or self._has_lost_disk:
+            return
+        self._cluster.trace.note(f"fault: {fault}")
+        self.count += 1
+        self._begin[fault.kind](fault, self._cluster.nodes[fault.node])
+
+    def heal(self) -> None:
+        """End all faults, and start every broker that does not run or has lost its directory."""
+        self._is_healed = True
+        cluster = self._cluster
+        cluster.trace.note("all faults heal")
+        cluster.network.heal()
+        self._calm_network()
+        if not cluster.service.is_available:
+            cluster.service.start()
+        for node in cluster.nodes.values():
+            self._heal_disk(node)
+            if node.process is not None and node.process.is_paused:
+                node.resume()
+            if node.store is not None:
+                node.store.resume()
+            if node.is_offline:
+                node.kill()
+            if not node.is_running:
+                node.boot()
+            if node.clock.offset_ms:
+                node.jump_clock(0)
+
+    def _later(self, fault: Fault, end: Callable[[], None]) -> None:
+        def act() -> None:
+            if not self._is_healed:
+                end()
+
+        self._cluster.schedule.after(fault.duration_ms, act)
+
+    # Processes and machines
+
+    def _boot_later(self, fault: Fault, node: SimulatedNode) -> None:
+        self._later(fault, lambda: None if node.is_running else node.boot())
+
+    def _kill(self, fault: Fault, node: SimulatedNode) -> None:
+        if node.is_running:
+            node.kill()
+            self._boot_later(fault, node)
+
+    def _power_loss(self, fault: Fault, node: SimulatedNode) -> None:
+        if node.is_running:
+            node.lose_power()
+            self._boot_later(fault, node)
+
+    def _power_loss_of_all(self, fault: Fault, _: SimulatedNode) -> None:
+        for node in self._cluster.nodes.values():
+            self._power_loss(fault, node)
+
+    def _stop(self, fault: Fault, node: SimulatedNode) -> None:
+        if node.is_serving:
+            node.stop()
+            self._boot_later(fault, node)
+
+    def _pause(self, fault: Fault, node: SimulatedNode) -> None:
+        process = node.process
+        if process is None or process.is_paused:
+            return
+        node.pause()
+        self._later(fault, lambda: node.resume() if node.process is process else None)
+
+    def _empty_disk(self, fault: Fault, node: SimulatedNode) -> None:
+        if self._is_whole():
+            self._has_lost_disk = True
+            node.kill()
+            node.wipe()
+            self._boot_later(fault, node)
+
+    def _clock_jump(self, fault: Fault, node: SimulatedNode) -> None:
+        node.jump_clock(fault.amount)
+        self._later(fault, partial(node.jump_clock, 0))
+
+    # Disks
+
+    def _full_disk(self, fault: Fault, node: SimulatedNode) -> None:
+        node.disk.free_bytes = 0
+        self._later(fault, partial(self._heal_disk, node))
+
+    def _failed_fsync(self, fault: Fault, node: SimulatedNode) -> None:
+        """The directory goes offline; a supervisor restarts the broker after a while."""
+        if node.is_running:
+            node.disk.fails_syncs = True
+            self._later(fault, partial(self._replace_process, node))
+
+    def _replace_process(self, node: SimulatedNode) -> None:
+        self._heal_disk(node)
+        if node.is_offline:
+            node.kill()
+            node.boot()
+
+    def _slow_disk(self, fault: Fault, node: SimulatedNode) -> None:
+        if node.is_running:
+            node.disk.hold()
+            self._later(fault, partial(self._heal_disk, node))
+
+    def _heal_disk(self, node: SimulatedNode) -> None:
+        node.disk.free_bytes = None
+        node.disk.fails_syncs = False
+        node.disk.resume()
+
+    # The store
+
+    def _suspend(self, fault: Fault, node: SimulatedNode) -> None:
+        store = node.store
+        if store is not None and store.state is SessionState.CONNECTED:
+            store.suspend()
+            self._later(fault, store.resume)
+
+    def _expire(self, _: Fault, node: SimulatedNode) -> None:
+        store = node.store
+        if store is not None and store.state is SessionState.CONNECTED:
+            store.expire()
+
+    def _store_down(self, fault: Fault, _: SimulatedNode) -> None:
+        service = self._cluster.service
+        if service.is_available:
+            service.stop()
+            self._later(fault, lambda: None if service.is_available else service.start())
+
+    # The network
+
+    def _cut(self, fault: Fault, node: SimulatedNode) -> None:
+        other = self._cluster.nodes[NodeId(fault.amount)]
+        network = self._cluster.network
+        if other is node:
+            return
+        network.cut_one_way(node.host, other.host)
+        if fault.kind is FaultKind.CUT_TWO_WAY:
+            network.cut_one_way(other.host, node.host)
+        self._later(fault, network.heal)
+
+    def _isolate(self, fault: Fault, node: SimulatedNode) -> None:
+        """Cut a broker off from all others and from the store, but not from clients."""
+        network = self._cluster.network
+        for other in self._cluster.nodes.values():
+            if other is not node:
+                network.cut(node.host, other.host)
+        self._later(fault, network.heal)
+        self._suspend(fault, node)
+
+    def _slow_network(self, fault: Fault, _: SimulatedNode) -> None:
+        self._disturb(fault, SLOW_NETWORK)
+
+    def _lossy_network(self, fault: Fault, _: SimulatedNode) -> None:
+        self._disturb(fault, LOSSY_NETWORK)
+
+    def _disturb(self, fault: Fault, faults: NetworkFaults) -> None:
+        self._cluster.network.faults = faults
+        self._later(fault, self._calm_network)
+
+    def _calm_network(self) -> None:
+        self._cluster.network.faults = NO_FAULTS

@@ -1,0 +1,72 @@
+"""The faults of a run: a list that the seed alone decides, so that faults can be left out of it.
+
+A run that fails is repeated with fewer faults, to tell a shorter story.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from random import Random as Generator
+
+from sawlog.core.ids import NodeId
+
+
+class FaultKind(Enum):
+    KILL = "kill"
+    POWER_LOSS = "power loss"
+    POWER_LOSS_OF_ALL = "power loss of all"
+    STOP = "clean stop"
+    PAUSE = "pause"
+    EMPTY_DISK = "empty disk"
+    FULL_DISK = "full disk"
+    FAILED_FSYNC = "failed fsync"
+    SLOW_DISK = "slow disk"
+    CLOCK_JUMP = "clock jump"
+    SUSPENDED_SESSION = "suspended session"
+    EXPIRED_SESSION = "expired session"
+    STORE_DOWN = "store down"
+    CUT_ONE_WAY = "one-way cut"
+    CUT_TWO_WAY = "two-way cut"
+    ISOLATION = "isolation"
+    SLOW_NETWORK = "slow network"
+    LOSSY_NETWORK = "lossy network"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`amount` is the offset of a clock jump, or the other broker of a cut."""
+
+    at_ms: int
+    kind: FaultKind
+    node: NodeId
+    duration_ms: int
+    amount: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} of broker {self.node} for {self.duration_ms} ms"
+
+
+DURATIONS_MS = (50, 300, 1_000, 3_000, 8_000)
+GAPS_MS = (20, 100, 300, 1_000, 3_000)
+FIRST_FAULT_MS = 500
+
+
+def plan_faults(seed: int, brokers: int, duration_ms: int) -> list[Fault]:
+    """Draw the faults of a run. Each run has some kinds only, so that rare combinations occur."""
+    generator = Generator(seed * 7_919 + 13)
+    kinds = [kind for kind in FaultKind if generator.random() < 0.4] or list(FaultKind)
+    faults: list[Fault] = []
+    at_ms = FIRST_FAULT_MS
+    has_empty_disk = False
+    while at_ms < duration_ms:
+        kind = generator.choice(kinds)
+        node = NodeId(generator.randrange(1, brokers + 1))
+        other = (int(node) + generator.randrange(max(1, brokers - 1))) % brokers + 1
+        amount = other
+        if kind is FaultKind.CLOCK_JUMP:
+            amount = generator.choice((-3_600_000, -5_000, 5_000, 3_600_000))
+        duration = generator.choice(DURATIONS_MS)
+        if kind is not FaultKind.EMPTY_DISK or not has_empty_disk:
+            faults.append(Fault(at_ms, kind, node, duration, amount))
+        has_empty_disk = has_empty_disk or kind is FaultKind.EMPTY_DISK
+        at_ms += generator.choice(GAPS_MS)
+    return faults

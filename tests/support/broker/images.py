@@ -1,0 +1,53 @@
+"""Changes of a simulated broker's metadata image, as a controller on another broker makes them."""
+
+from dataclasses import replace
+from typing import Any
+
+from sawlog.cluster.metadata_image import BrokerImage
+from sawlog.core.ids import NodeId, TopicName
+from sawlog.replication.replica import Replica
+from sawlog.simulation.simulated_broker import SimulatedMachine
+from support.broker.requests import TOPIC
+
+OTHER = NodeId(2)
+THIRD = NodeId(3)
+
+
+def change_partition(machine: SimulatedMachine, topic: str = TOPIC, **changes: Any) -> None:
+    """Apply an image in which the state of a topic's first partition has these fields."""
+    broker = machine.broker
+    old = broker.metadata.image
+    before = old.topics[TopicName(topic)]
+    state = before.partitions[0]._replace(**changes)
+    after = replace(before, partitions=(state, *before.partitions[1:]))
+    error = broker.try_apply(old, replace(old, topics={**old.topics, before.name: after}))
+    assert error is None, error
+
+
+def join_brokers(machine: SimulatedMachine, *nodes: NodeId, epoch: int = 1_000) -> None:
+    """Apply an image with these brokers besides the simulated one, each in a rack of its own."""
+    broker = machine.broker
+    old = broker.metadata.image
+    joined = {
+        node: BrokerImage(node, f"host-{node}", 9092, f"rack-{node}", epoch) for node in nodes
+    }
+    error = broker.try_apply(old, replace(old, brokers={**old.brokers, **joined}))
+    assert error is None, error
+
+
+def replicate(machine: SimulatedMachine, *isr: NodeId, topic: str = TOPIC) -> Replica:
+    """Give the first partition replicas on three brokers, the simulated one as the leader, and the
+    in-sync set of the leader and these nodes; returns the leader's replica."""
+    own = machine.broker.components.node_id
+    join_brokers(machine, OTHER, THIRD)
+    state = machine.broker.metadata.image.partition(topic, 0)
+    assert state is not None
+    change_partition(
+        machine,
+        topic,
+        replicas=(own, OTHER, THIRD),
+        isr=(own, *isr),
+        members=(),
+        partition_epoch=state.partition_epoch + 1,
+    )
+    return machine.broker.replicas.leader(topic, 0)
