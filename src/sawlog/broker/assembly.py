@@ -60,7 +60,14 @@ def assemble(
     log_configs = LogConfigs(config, metadata)
     directory = _log_directory(ports, config, log_configs)
     groups = GroupCoordinator(
-        config, metadata, topics, directory, clock=clock, timer=timer, random=random
+        config,
+        metadata,
+        topics,
+        directory,
+        ports.store.may_have_expired,
+        clock=clock,
+        timer=timer,
+        random=random,
     )
     replicas = Replicas(
         registration.id,

@@ -43,15 +43,18 @@ class GroupCoordinator:
         metadata: "MetadataCache",
         topics: "Topics",
         directory: "LogDirectory",
+        may_have_expired: "Callable[[], bool]",
         *,
         clock: "Clock",
         timer: "Timer",
         random: "Random",
     ) -> None:
+        """`may_have_expired` tells whether another broker may coordinate these groups by now."""
         self._config = config
         self._metadata = metadata
         self._topics = topics
         self._directory = directory
+        self._may_have_expired = may_have_expired
         self._clock = clock
         self._timer = timer
         self._random = random
@@ -76,7 +79,10 @@ class GroupCoordinator:
 
     def runtime_of(self, group_id: str) -> "CoordinatorRuntime[GroupMachine]":
         """Return the runtime of a group, which may still be loading; NOT_COORDINATOR if this broker
-        does not lead the group's partition."""
+        does not lead the group's partition, or cannot know it: clients look it up again, and so
+        never read offsets here that are older than those committed elsewhere."""
+        if self._may_have_expired():
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
         topic = self._metadata.image.topics.get(CONSUMER_OFFSETS.name)
         if topic is not None:
             runtime = self.runtimes.get(partition_for(group_id, len(topic.partitions)))

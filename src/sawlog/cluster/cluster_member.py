@@ -83,6 +83,7 @@ class ClusterMember:
         )
         self._waiters: dict[_Waiter, None] = {}
         self._registered_session = 0
+        self._has_resigned = False  # leads nothing until it is registered again
         self._connection = 0
         self._is_stopped = False
 
@@ -126,11 +127,16 @@ class ClusterMember:
         """The view changed, or this broker's controller made progress."""
         if self._is_stopped or not self._view.is_loaded:
             return
-        self._controller.run()
-        if self.image is EMPTY_IMAGE and not self._is_ready():
+        if self._has_resigned and self.store.state is not SessionState.CONNECTED:
             return
+        self._controller.run()
+        if (self.image is EMPTY_IMAGE or self._has_resigned) and not self._is_ready():
+            return
+        self._has_resigned = False
+        self._publish(self._view.image(self.image))
+
+    def _publish(self, new: MetadataImage) -> None:
         old = self.image
-        new = self._view.image(old)
         if new is old:
             return
         self.image = new
@@ -157,8 +163,19 @@ class ClusterMember:
     # The session
 
     def _state_changed(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED and not self._is_stopped:
+        if self._is_stopped:
+            return
+        if state is SessionState.CONNECTED:
             self._begin()
+        elif state is SessionState.LOST and self.store.may_have_expired():
+            self._resign()
+
+    def _resign(self) -> None:
+        """Lead nothing from now on: another broker may be the leader already. The next image comes
+        when this broker is registered again."""
+        if not self._has_resigned and self.image is not EMPTY_IMAGE:
+            self._has_resigned = True
+            self._publish(self.image.without_leader(self._registration.id))
 
     def _begin(self) -> None:
         """Start after a (re)connection. In the same session the registration still exists, unless

@@ -27,6 +27,7 @@ from sawlog.core.store import (
 from sawlog.simulation.schedule import Schedule, SeededRandom
 
 MAX_DELAY_MS = 3
+SESSION_TIMEOUT_MS = 6_000
 
 
 class StoreService:
@@ -89,8 +90,16 @@ class SimulatedStore:
         self._unanswered: dict[_Call, None] = {}
         self._watches = Watches()
         self._is_dead = False
+        self._suspended_ms = 0
         self.state = SessionState.CONNECTED
         self.session_id = service.begin_session(self)
+
+    def may_have_expired(self) -> bool:
+        """While connected, the client counts as heard from all the time."""
+        if self.state is not SessionState.SUSPENDED:
+            return self.state is SessionState.LOST
+        suspended_for_ms = self._service.schedule.monotonic_ms() - self._suspended_ms
+        return suspended_for_ms >= SESSION_TIMEOUT_MS
 
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         self._listeners.append(listener)
@@ -199,6 +208,7 @@ class SimulatedStore:
         """Cut the connection. Pending calls fail; the seed decides which of them took effect."""
         assert self.state is SessionState.CONNECTED
         self._break_connection()
+        self._suspended_ms = self._service.schedule.monotonic_ms()
         self._change(SessionState.SUSPENDED)
 
     def resume(self) -> None:

@@ -12,7 +12,7 @@ from sawlog.cluster.store_view import TopicView
 from sawlog.core.ids import NodeId, TopicName
 from sawlog.core.store import Create, Delete, SessionState, SetData
 from sawlog.simulation.schedule import Schedule, SeededRandom
-from sawlog.simulation.simulated_store import SimulatedStore, StoreService
+from sawlog.simulation.simulated_store import SESSION_TIMEOUT_MS, SimulatedStore, StoreService
 from support.cluster.member import MemberHarness, SingleBroker
 
 
@@ -71,6 +71,12 @@ class Cluster:
 
     def settle(self) -> bool:
         return self.schedule.run(self.settled, max_steps=20_000)
+
+
+def led_by(member: MemberHarness, node: int) -> int:
+    """The number of partitions that this broker leads in the member's image."""
+    topics = member.image.topics.values()
+    return sum(partition.leader == node for topic in topics for partition in topic.partitions)
 
 
 def test_all_brokers_see_the_same_cluster() -> None:
@@ -298,6 +304,42 @@ def test_a_broker_with_an_expired_session_registers_with_a_new_epoch() -> None:
     for partition in cluster.members[0].image.topics[TopicName("t")].partitions:
         if partition.replicas == (other,):
             assert partition.leader_epoch >= 1
+
+
+def test_a_broker_whose_session_expired_leads_nothing_until_it_is_registered_again() -> None:
+    cluster = Cluster()
+    assert cluster.members[0].create("t", 6) is None
+    assert cluster.settle()
+    member, epoch = cluster.members[1], cluster.members[1].image.brokers[NodeId(1)].epoch
+    seen = len(member.images)
+    assert led_by(member, 1)
+    cluster.store(1).expire()
+    assert len(member.images) == seen + 1, "at once"
+    assert not led_by(member, 1)
+    assert led_by(member, 0), "the others go on"
+    assert cluster.settle()
+    assert member.image.brokers[NodeId(1)].epoch > epoch
+    assert all(image.brokers[NodeId(1)].epoch > epoch for image in member.images[seen + 1 :]), (
+        "no image between shows the old registration"
+    )
+
+
+def test_a_suspended_broker_goes_on_leading_and_its_session_may_expire() -> None:
+    cluster = Cluster()
+    assert cluster.members[0].create("t", 6) is None
+    assert cluster.settle()
+    member, store = cluster.members[1], cluster.store(1)
+    seen = len(member.images)
+    store.suspend()
+    assert not store.may_have_expired()
+    elapsed: list[bool] = []
+    cluster.schedule.after(SESSION_TIMEOUT_MS, lambda: elapsed.append(store.may_have_expired()))
+    assert cluster.schedule.run(lambda: bool(elapsed))
+    assert elapsed == [True]
+    assert len(member.images) == seen
+    assert led_by(member, 1)
+    store.resume()
+    assert not store.may_have_expired()
 
 
 def test_a_restarted_broker_waits_for_its_old_session_to_expire() -> None:
