@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import uvloop
 
 from sawlog.cluster import znodes
+from sawlog.cluster.metadata_image import InSyncMember
 from sawlog.cluster.store_view import StoreView
 from sawlog.cluster.store_watcher import StoreWatcher
 from sawlog.core.ids import LeaderEpoch, NodeId
@@ -194,11 +195,9 @@ class Bench:
 
 
 def state(epoch: int) -> bytes:
-    isr = (NodeId(1), NodeId(2), NodeId(3))
+    members = tuple(InSyncMember(NodeId(node), 7, "directory") for node in (1, 2, 3))
     return znodes.encode_state(
-        znodes.PartitionState(
-            NodeId(1), LeaderEpoch(epoch), isr, controller_epoch=1, broker_epoch=7
-        )
+        znodes.PartitionState(NodeId(1), LeaderEpoch(epoch), members, controller_epoch=1)
     )
 
 

@@ -7,7 +7,7 @@ epoch 7 ignores metadata with epoch 6, and a producer id must never have two own
 
 from sawlog.backup.manifest import Manifest, PartitionBackup, TopicBackup
 from sawlog.cluster import znodes
-from sawlog.cluster.metadata_image import ConfigKind, ConfigResource
+from sawlog.cluster.metadata_image import ConfigKind, ConfigResource, InSyncMember
 from sawlog.cluster.producer_ids import encode_block
 from sawlog.cluster.store_tree import StoreTree
 from sawlog.core.ids import LeaderEpoch, NodeId
@@ -64,4 +64,5 @@ def _topic_nodes(topic: TopicBackup, node: NodeId) -> list[Operation]:
 
 def _state(partition: PartitionBackup, node: NodeId) -> znodes.PartitionState:
     epoch = LeaderEpoch(partition.leader_epoch + EPOCH_STEP)
-    return znodes.PartitionState(node, epoch, (node,), 0, _NO_BROKER_EPOCH)
+    member = InSyncMember(node, _NO_BROKER_EPOCH, directory_id="")
+    return znodes.PartitionState(node, epoch, (member,), controller_epoch=0)

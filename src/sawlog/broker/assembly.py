@@ -1,7 +1,7 @@
 """Builds a broker from its ports and its configuration, for the server and for the simulator."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sawlog.broker.broker import Broker
 from sawlog.broker.components import Components
@@ -12,7 +12,9 @@ from sawlog.broker.metadata_cache import MetadataCache
 from sawlog.broker.metrics import BrokerMetrics
 from sawlog.broker.purgatory import Purgatory
 from sawlog.broker.replicas import FLUSH_BEFORE_COMMIT, LeadershipListener, Replicas
-from sawlog.cluster.cluster_member import ClusterMember, Registration
+from sawlog.cluster.broker_registration import Registration
+from sawlog.cluster.cluster_member import ClusterMember
+from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.cluster.internal_topics import INTERNAL_TOPICS, CoordinatorType
 from sawlog.cluster.metadata_image import MetadataImage
 from sawlog.cluster.producer_ids import ProducerIds
@@ -26,7 +28,8 @@ from sawlog.storage.cleaner.cleaner_worker import StartWorker
 from sawlog.storage.log_directory import LogDirectory
 
 ImageApplied = Callable[[Exception | None], None]
-"""Called after each metadata image, with the error if the broker could not apply it."""
+"""Called after each metadata image, with the error if the broker could not apply it, and with the
+error of a registration that is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +55,20 @@ def assemble(
 
     config = DynamicBrokerConfig(static)
     clock, timer, random = ports.clock, ports.timer, ports.random
-    member = ClusterMember(
-        ports.store, registration, config, clock=clock, timer=timer, random=random, on_image=apply
-    )
     metadata = MetadataCache()
-    topics = Topics(member, config, random)
     log_configs = LogConfigs(config, metadata)
     directory = _log_directory(ports, config, log_configs)
+    member = ClusterMember(
+        ports.store,
+        _registration_of(registration, directory, ports.store, config),
+        config,
+        clock=clock,
+        timer=timer,
+        random=random,
+        on_image=apply,
+        on_refused=image_applied,
+    )
+    topics = Topics(member, config, random)
     groups = GroupCoordinator(
         config,
         metadata,
@@ -108,6 +118,19 @@ def _by_topic(
 ) -> dict[str, LeadershipListener]:
     """The coordinator of each internal topic."""
     return {topic.name: coordinators[topic.coordinator] for topic in INTERNAL_TOPICS.values()}
+
+
+def _registration_of(
+    registration: Registration, directory: LogDirectory, store: Store, config: BrokerConfig
+) -> Registration:
+    """Add what the data directory knows. One that contains the coordination store has no id there:
+    it cannot be exchanged without the store."""
+    return replace(
+        registration,
+        directory_id="" if isinstance(store, EmbeddedStore) else directory.directory_id,
+        flush_policy=config["flush.policy"],
+        clean_stop=directory.has_clean_marker(),
+    )
 
 
 def _log_directory(ports: Ports, config: BrokerConfig, log_configs: LogConfigs) -> LogDirectory:

@@ -10,42 +10,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sawlog.cluster import znodes
+from sawlog.cluster.broker_registration import (
+    BrokerRegistration,
+    Registration,
+    RegistrationRefused,
+)
 from sawlog.cluster.callbacks import guarded
-from sawlog.cluster.controller import RETRY_MS, Controller
+from sawlog.cluster.controller import Controller
 from sawlog.cluster.metadata_image import EMPTY_IMAGE, NO_NODE, MetadataImage
 from sawlog.cluster.store_view import StoreView
 from sawlog.cluster.store_watcher import StoreWatcher
 from sawlog.core.config import BrokerConfig
 from sawlog.core.event_logger import EventLogger
-from sawlog.core.ids import NodeId, format_topic_id
+from sawlog.core.ids import format_topic_id
 from sawlog.core.ports import Clock, Random, Timer, TimerHandle
 from sawlog.core.store import (
     ConnectionLost,
     Create,
     NodeExists,
-    NodeStat,
     Result,
     SessionLost,
     SessionState,
     Store,
     StoreError,
-    StoreUnavailable,
-    WatchEvent,
 )
 
 OnImage = Callable[[MetadataImage, MetadataImage], None]
+OnRefused = Callable[[RegistrationRefused], None]
 Condition = Callable[[MetadataImage], bool]
 logger = EventLogger("sawlog.cluster.cluster_member")
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """The broker's data under `/brokers/ids`."""
-
-    id: NodeId
-    host: str
-    port: int
-    rack: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -68,10 +61,12 @@ class ClusterMember:
         timer: Timer,
         random: Random,
         on_image: OnImage,
+        on_refused: OnRefused = lambda _: None,
     ) -> None:
         self.store = store
         self.image = EMPTY_IMAGE
-        self._registration = registration
+        self.node_id = registration.id
+        self._registration = BrokerRegistration(store, registration, clock, timer, on_refused)
         self.clock = clock
         self._timer = timer
         self._random = random
@@ -82,9 +77,7 @@ class ClusterMember:
             store, registration.id, self._view, config, clock, timer, self._view_changed
         )
         self._waiters: dict[_Waiter, None] = {}
-        self._registered_session = 0
         self._has_resigned = False  # leads nothing until it is registered again
-        self._connection = 0
         self._is_stopped = False
 
     @property
@@ -99,11 +92,17 @@ class ClusterMember:
     def stop(self, done: Callable[[], None]) -> None:
         """Leave the cluster: delete the registration and resign as controller."""
         self._is_stopped = True
+        self._registration.stop()
         self._watcher.stop()
         self._controller.stop()
         for waiter in list(self._waiters):
             self._finish(waiter, fulfilled=False)
         self.store.close(done)
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this process's registration in the present session; -1 if there is none."""
+        return self._view.brokers[self.node_id].epoch if self._is_registered() else -1
 
     def when(self, condition: Condition, timeout_ms: int, done: Callable[[bool], None]) -> None:
         """Call `done(True)` with the first image that meets the condition, or `done(False)` after
@@ -129,6 +128,10 @@ class ClusterMember:
             return
         if self._has_resigned and self.store.state is not SessionState.CONNECTED:
             return
+        if self._is_registered():
+            brokers = self._view.brokers
+            others = [broker for node, broker in brokers.items() if node != self.node_id]
+            self._registration.seen(brokers[self.node_id], others)
         self._controller.run()
         if (self.image is EMPTY_IMAGE or self._has_resigned) and not self._is_ready():
             return
@@ -144,10 +147,15 @@ class ClusterMember:
         for waiter in [w for w in self._waiters if guarded(w.condition, new)]:
             self._finish(waiter, fulfilled=True)
 
+    def _is_registered(self) -> bool:
+        """Whether the view shows the registration of this process, not of an earlier one."""
+        view, own_id = self._view, self.node_id
+        return own_id in view.brokers and view.sessions[own_id] == self.store.session_id
+
     def _is_ready(self) -> bool:
-        view, own_id = self._view, self._registration.id
-        if own_id not in view.brokers or view.sessions[own_id] != self.store.session_id:
-            return False  # not registered, or only by an earlier process
+        view, own_id = self._view, self.node_id
+        if not self._is_registered():
+            return False
         if view.controller_id == NO_NODE:
             return False
         return view.controller_id != own_id or (
@@ -175,18 +183,16 @@ class ClusterMember:
         when this broker is registered again."""
         if not self._has_resigned and self.image is not EMPTY_IMAGE:
             self._has_resigned = True
-            self._publish(self.image.without_leader(self._registration.id))
+            self._publish(self.image.without_leader(self.node_id))
 
     def _begin(self) -> None:
-        """Start after a (re)connection. In the same session the registration still exists, unless
-        it was being written when the connection was lost."""
-        self._connection += 1
-        if self.store.session_id != self._registered_session:
+        """Start after a (re)connection."""
+        if self._registration.is_new_session:
             for path, data in znodes.PERSISTENT_PATHS:
                 self._create_node(path, data)
             cluster_id = format_topic_id(self._random.bytes(16))
             self._create_node(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))
-            self._register(self._connection)
+        self._registration.begin()
         self._controller.start()
         self._watcher.start()
 
@@ -199,53 +205,3 @@ class ClusterMember:
                 logger.warning("cannot create a node in the store", path=path, reason=str(result))
 
         self.store.multi([Create(path, data)], created)
-
-    def _is_obsolete(self, connection: int) -> bool:
-        return connection != self._connection or self._is_stopped
-
-    def _register(self, connection: int) -> None:
-        registration = self._registration
-
-        def registered(result: list[Result] | StoreError) -> None:
-            if self._is_obsolete(connection):
-                return
-            if isinstance(result, NodeExists):
-                self._await_expiry(connection)
-            elif isinstance(result, StoreUnavailable):
-                logger.warning(
-                    "cannot register the broker; retrying", node=registration.id, reason=str(result)
-                )
-                self._timer.after(RETRY_MS, lambda: self._register(connection))
-            elif not isinstance(result, StoreError):
-                self._registered_session = self.store.session_id
-
-        if self._is_obsolete(connection):
-            return
-        data = znodes.encode_broker(
-            registration.host, registration.port, registration.rack, self.clock.now_ms()
-        )
-        path = znodes.broker_path(registration.id)
-        self.store.multi([Create(path, data, ephemeral=True)], registered)
-
-    def _await_expiry(self, connection: int) -> None:
-        """Register when the session that owns this broker id ends: that of an earlier process of
-        this broker, or of another broker with the same id."""
-
-        def watched(_: WatchEvent) -> None:
-            self._register(connection)
-
-        def found(stat: NodeStat | StoreError | None) -> None:
-            if self._is_obsolete(connection):
-                return
-            if stat is None:
-                self._register(connection)
-            elif isinstance(stat, NodeStat):
-                if stat.owner == self.store.session_id:  # created just before the connection loss
-                    self._registered_session = stat.owner
-                else:
-                    logger.warning(
-                        "this broker id is registered by another process; waiting until it leaves",
-                        node=self._registration.id,
-                    )
-
-        self.store.exists(znodes.broker_path(self._registration.id), found, watched)

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from sawlog.cluster import znodes
-from sawlog.cluster.metadata_image import NO_NODE
+from sawlog.cluster.metadata_image import NO_NODE, InSyncMember
 from sawlog.cluster.store_view import StoreView, TopicView
 from sawlog.cluster.znodes import PartitionState
 from sawlog.core.config import BrokerConfig, TopicConfig
@@ -148,8 +148,16 @@ def _elect(
             leader, isr = NO_NODE, old.isr
         else:
             return None
-    broker_epoch = view.brokers[leader].epoch if leader != NO_NODE else 0
-    return PartitionState(leader, epoch, isr, controller_epoch, broker_epoch)
+    members = tuple(_member(view, old, node) for node in isr)
+    return PartitionState(leader, epoch, members, controller_epoch)
+
+
+def _member(view: StoreView, old: PartitionState | None, node: NodeId) -> InSyncMember:
+    broker = view.brokers.get(node)
+    if broker is not None:
+        return InSyncMember(node, broker.epoch, broker.directory_id)
+    known = None if old is None else old.member(node)
+    return known or InSyncMember(node, 0, "")
 
 
 def _allows_unclean_election(topic: TopicView, config: BrokerConfig) -> bool:

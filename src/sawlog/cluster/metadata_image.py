@@ -40,13 +40,24 @@ class ConfigImage(NamedTuple):
 
 
 class BrokerImage(NamedTuple):
-    """A live broker. `epoch` is the change number of its registration, new with every restart."""
+    """A live broker. `epoch` is the change number of its registration, new with every restart.
+
+    `directory_id` names its data directory; it is empty if the coordination store is a part of that
+    directory, so that one cannot be exchanged without the other. `process_epoch` is the epoch of
+    the first registration of the same process, and `clean_stop` tells whether the process before it
+    flushed and closed its logs. A broker that `is_shutting_down` is not elected any more.
+    """
 
     id: NodeId
     host: str
     port: int
     rack: str | None
     epoch: int
+    directory_id: str = ""
+    flush_policy: str = "commit"
+    clean_stop: bool = True
+    process_epoch: int = 0
+    is_shutting_down: bool = False
 
     @property
     def failure_domain(self) -> str:
@@ -54,10 +65,28 @@ class BrokerImage(NamedTuple):
         return f"host {self.host}" if self.rack is None else f"rack {self.rack}"
 
 
+class InSyncMember(NamedTuple):
+    """A member of an in-sync set: the broker epoch under which the replica caught up, and the data
+    directory in which it did. The directory id is empty if it was not recorded."""
+
+    node: NodeId
+    broker_epoch: int
+    directory_id: str
+
+    def is_of(self, broker: BrokerImage) -> bool:
+        """Whether the live broker is the process that caught up."""
+        return self.node == broker.id and self.broker_epoch == broker.epoch
+
+    def has_directory_of(self, broker: BrokerImage) -> bool:
+        return self.node == broker.id and self.directory_id in ("", broker.directory_id)
+
+
 class PartitionImage(NamedTuple):
     """`leader` is NO_NODE if the elected process is not alive, even if the broker restarted.
 
-    `partition_epoch` is the version of the state node, for compare-and-set.
+    `partition_epoch` is the version of the state node, for compare-and-set. `members` describes the
+    nodes of `isr` in the same order. `adding` and `removing` are the replicas that a reassignment
+    under way adds and removes; `replicas` has both until it is complete.
     """
 
     leader: NodeId
@@ -65,6 +94,9 @@ class PartitionImage(NamedTuple):
     replicas: tuple[NodeId, ...]
     isr: tuple[NodeId, ...]
     partition_epoch: int
+    members: tuple[InSyncMember, ...] = ()
+    adding: tuple[NodeId, ...] = ()
+    removing: tuple[NodeId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

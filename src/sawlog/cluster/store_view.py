@@ -103,7 +103,8 @@ class StoreView:
         """Tell whether the elected leader is registered, with the epoch under which it was elected:
         a leader that restarted since then must be elected again."""
         broker = self.brokers.get(state.leader)
-        return broker is not None and broker.epoch == state.broker_epoch
+        member = state.member(state.leader)
+        return broker is not None and member is not None and member.is_of(broker)
 
     # Delete requests
 
@@ -197,10 +198,7 @@ class StoreView:
         count = self._visible_partitions(view, before, is_first)
         if count == 0:
             return None
-        partitions = tuple(
-            self._partition_image(view.states[index], nodes)
-            for index, nodes in enumerate(view.assignment.replicas[:count])
-        )
+        partitions = tuple(self._partition_image(view, index) for index in range(count))
         after = TopicImage(
             name, view.assignment.topic_id, partitions, view.configs, view.config_version
         )
@@ -225,8 +223,14 @@ class StoreView:
         shown = len(before.partitions)
         return shown if shown <= with_state else 0
 
-    def _partition_image(
-        self, state: PartitionState, replicas: tuple[NodeId, ...]
-    ) -> PartitionImage:
-        leader = state.leader if self.is_leading(state) else NO_NODE
-        return PartitionImage(leader, state.leader_epoch, replicas, state.isr, state.version)
+    def _partition_image(self, view: TopicView, index: int) -> PartitionImage:
+        state, assignment = view.states[index], view.assignment
+        return PartitionImage(
+            state.leader if self.is_leading(state) else NO_NODE,
+            state.leader_epoch,
+            assignment.replicas[index],
+            state.isr,
+            state.version,
+            state.members,
+            *assignment.reassignment(index),
+        )

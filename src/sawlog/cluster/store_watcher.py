@@ -42,12 +42,14 @@ class StoreWatcher:
         self._run_number = 0  # of the last start or stop; results of earlier runs are ignored
         self._failed_run = 0  # the last run with a failed read, which is logged once
         self._under_way = 0
+        self._watched_brokers: set[NodeId] = set()
         self._change_is_due = False
 
     def start(self) -> None:
         """Read everything, also after a lost connection; pending reads are ignored."""
         self._run_number += 1
         self._under_way = 0
+        self._watched_brokers = set()
         self._view.begin_loading()
         self._read_node(znodes.CLUSTER_ID, self._got_cluster_id)
         self._read_controller()
@@ -152,10 +154,20 @@ class StoreWatcher:
         ids = [NodeId(int(name)) for name in names]
         self._view.keep_brokers(ids)
         for node in ids:
-            self._read_node(znodes.broker_path(node), partial(self._got_broker, node))
+            if node not in self._watched_brokers:
+                self._read_broker(node)
 
-    def _got_broker(self, node_id: NodeId, node: Node) -> None:
-        self._view.put_broker(znodes.decode_broker(node_id, node), node.stat.owner)
+    def _read_broker(self, node_id: NodeId) -> None:
+        """Read a registration, again on every change: it is watched from then on, by one watch. The
+        listing notices that it is gone."""
+        self._watched_brokers.add(node_id)
+
+        def got(node: Node) -> None:
+            self._view.put_broker(znodes.decode_broker(node_id, node), node.stat.owner)
+
+        again = partial(self._read_broker, node_id)
+        missing = partial(self._watched_brokers.discard, node_id)
+        self._read_node(znodes.broker_path(node_id), got, again, missing)
 
     # Configs of brokers, groups and subscriptions
 

@@ -1,7 +1,9 @@
 """The paths and the content of the store's nodes: those of Kafka with ZooKeeper.
 
-One field is Sawlog's own: `broker_epoch` in a partition's state identifies the registration of the
-leader at its election, so that a leader that restarted since then is detected.
+Some fields are Sawlog's own. `members` in a partition's state has the broker epoch and directory id
+of every in-sync replica, in the order of Kafka's `isr`, so that a replica that restarted or lost
+its data directory is detected. A registration has the directory id, `flush_policy`, `clean_stop`,
+`process_epoch` and `shutting_down`. Nodes without these fields are read too.
 """
 
 import json
@@ -16,6 +18,7 @@ from sawlog.cluster.metadata_image import (
     ConfigImage,
     ConfigKind,
     ConfigResource,
+    InSyncMember,
 )
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, format_topic_id, parse_topic_id
 from sawlog.core.store import Node
@@ -52,19 +55,40 @@ class PartitionState(NamedTuple):
 
     leader: NodeId
     leader_epoch: LeaderEpoch
-    isr: tuple[NodeId, ...]
+    members: tuple[InSyncMember, ...]
     controller_epoch: int
-    broker_epoch: int
     version: int = 0
     created: int = 0
 
+    @property
+    def isr(self) -> tuple[NodeId, ...]:
+        return tuple(member.node for member in self.members)
+
+    def member(self, node: NodeId) -> InSyncMember | None:
+        return next((member for member in self.members if member.node == node), None)
+
+
+class Reassignment(NamedTuple):
+    """The replicas of one partition that are being added and removed."""
+
+    adding: tuple[NodeId, ...] = ()
+    removing: tuple[NodeId, ...] = ()
+
+
+NO_REASSIGNMENT = Reassignment()
+
 
 class Assignment(NamedTuple):
-    """A topic's node: the replicas of each partition; `version` is that of the node."""
+    """A topic's node: the replicas of each partition, those of `reassignments` included; `version`
+    is that of the node."""
 
     topic_id: TopicId
     replicas: tuple[tuple[NodeId, ...], ...]
     version: int = 0
+    reassignments: Mapping[int, Reassignment] = {}
+
+    def reassignment(self, index: int) -> Reassignment:
+        return self.reassignments.get(index, NO_REASSIGNMENT)
 
 
 class DeleteRequest(NamedTuple):
@@ -130,35 +154,57 @@ def _encode(fields: Any) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
-def encode_broker(host: str, port: int, rack: str | None, timestamp_ms: int) -> bytes:
+def encode_broker(broker: BrokerImage, timestamp_ms: int) -> bytes:
+    """Encode a registration. Its epoch is the change number at which the node is created, and so is
+    the `process_epoch` of a process that registers for the first time: 0 here."""
     fields = {
         "version": 5,
-        "host": host,
-        "port": port,
-        "endpoints": [f"PLAINTEXT://{host}:{port}"],
+        "host": broker.host,
+        "port": broker.port,
+        "endpoints": [f"PLAINTEXT://{broker.host}:{broker.port}"],
         "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
         "jmx_port": -1,
         "features": {},
         "timestamp": str(timestamp_ms),
+        "directory_id": broker.directory_id,
+        "flush_policy": broker.flush_policy,
+        "clean_stop": broker.clean_stop,
+        "process_epoch": broker.process_epoch,
+        "shutting_down": broker.is_shutting_down,
     }
-    return _encode(fields if rack is None else fields | {"rack": rack})
+    return _encode(fields if broker.rack is None else fields | {"rack": broker.rack})
 
 
 def decode_broker(node_id: NodeId, node: Node) -> BrokerImage:
     fields = json.loads(node.data)
+    epoch = node.stat.created
     return BrokerImage(
-        node_id, fields["host"], fields["port"], fields.get("rack"), node.stat.created
+        node_id,
+        fields["host"],
+        fields["port"],
+        fields.get("rack"),
+        epoch,
+        fields.get("directory_id", ""),
+        fields.get("flush_policy", "commit"),
+        fields.get("clean_stop", True),
+        fields.get("process_epoch", 0) or epoch,
+        fields.get("shutting_down", False),
     )
 
 
-def encode_assignment(topic_id: bytes, replicas: Sequence[Sequence[int]]) -> bytes:
+def encode_assignment(
+    topic_id: bytes,
+    replicas: Sequence[Sequence[int]],
+    reassignments: Mapping[int, Reassignment] | None = None,
+) -> bytes:
+    changed = sorted((reassignments or {}).items())
     return _encode(
         {
             "version": 3,
             "topic_id": format_topic_id(topic_id),
             "partitions": {str(index): list(nodes) for index, nodes in enumerate(replicas)},
-            "adding_replicas": {},
-            "removing_replicas": {},
+            "adding_replicas": {str(i): list(change.adding) for i, change in changed},
+            "removing_replicas": {str(i): list(change.removing) for i, change in changed},
         }
     )
 
@@ -167,27 +213,49 @@ def decode_assignment(node: Node) -> Assignment:
     fields = json.loads(node.data)
     partitions: dict[str, list[NodeId]] = fields["partitions"]
     replicas = tuple(tuple(partitions[str(index)]) for index in range(len(partitions)))
-    return Assignment(parse_topic_id(fields["topic_id"]), replicas, node.stat.version)
+    adding: dict[str, list[NodeId]] = fields.get("adding_replicas", {})
+    removing: dict[str, list[NodeId]] = fields.get("removing_replicas", {})
+    reassignments = {
+        int(index): Reassignment(tuple(adding.get(index, ())), tuple(removing.get(index, ())))
+        for index in sorted(adding.keys() | removing.keys())
+    }
+    topic_id = parse_topic_id(fields["topic_id"])
+    return Assignment(topic_id, replicas, node.stat.version, reassignments)
 
 
 def encode_state(state: PartitionState) -> bytes:
     """Format the JSON by hand, because a start may write thousands of states."""
-    isr = ",".join(map(str, state.isr))
+    isr = ",".join([str(member.node) for member in state.members])
+    members = ",".join(
+        [
+            f'{{"broker":{node},"broker_epoch":{epoch},"directory_id":{json.dumps(directory_id)}}}'
+            for node, epoch, directory_id in state.members
+        ]
+    )
     return (
         f'{{"version":1,"leader":{state.leader},"leader_epoch":{state.leader_epoch},'
-        f'"isr":[{isr}],"controller_epoch":{state.controller_epoch},'
-        f'"broker_epoch":{state.broker_epoch}}}'
+        f'"isr":[{isr}],"controller_epoch":{state.controller_epoch},"members":[{members}]}}'
     ).encode()
 
 
 def decode_state(node: Node) -> PartitionState:
+    """Read a state. Its `isr` decides: `members` only adds to it, and a tool of Kafka that rewrote
+    the node without them leaves members whose epochs and directories are not known."""
     fields = json.loads(node.data.decode())
+    leader = fields["leader"]
+    known = {
+        member["broker"]: InSyncMember(
+            member["broker"], member["broker_epoch"], member["directory_id"]
+        )
+        for member in fields.get("members", ())
+    }
+    if "broker_epoch" in fields:  # written before there were members: the leader's epoch
+        known.setdefault(leader, InSyncMember(leader, fields["broker_epoch"], ""))
     return PartitionState(
-        fields["leader"],
+        leader,
         fields["leader_epoch"],
-        tuple(fields["isr"]),
+        tuple(known.get(node) or InSyncMember(node, 0, "") for node in fields["isr"]),
         fields["controller_epoch"],
-        fields.get("broker_epoch", 0),
         node.stat.version,
         node.stat.created,
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sawlog import __version__
 from sawlog.broker.assembly import Ports, assemble
-from sawlog.cluster.cluster_member import Registration
+from sawlog.cluster.broker_registration import Registration
 from sawlog.core.config import BrokerConfig
 from sawlog.core.config_warnings import Notice
 from sawlog.core.event_logger import EventLogger

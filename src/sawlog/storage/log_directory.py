@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
-from sawlog.core.ids import TopicId, TopicName, TopicPartition, format_topic_id
+from sawlog.core.ids import TopicId, TopicName, TopicPartition, random_id_text
 from sawlog.core.ports import (
     Clock,
     Disk,
@@ -79,6 +79,7 @@ class LogDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         self.offline: DiskError | None = None
         self.was_clean = False  # whether the last stop left the marker; known after `open`
+        self._directory_id = ""  # read or generated at the first use
         self.recovery = RecoveryReport()
         self.recovery_ms = 0  # how long `open` took
         self.refused_writes = 0  # for lack of disk space or descriptors
@@ -94,6 +95,20 @@ class LogDirectory:
     def path(self) -> str:
         """The absolute path, which names the directory in requests and responses."""
         return self.disk.root
+
+    @property
+    def directory_id(self) -> str:
+        """The id of the directory, known before it is opened: that of meta.properties, or a new one
+        that `identify` writes."""
+        if not self._directory_id:
+            found = self._read_meta()
+            known = "" if found is None else found.directory_id
+            self._directory_id = known or random_id_text(self.random.bytes)
+        return self._directory_id
+
+    def has_clean_marker(self) -> bool:
+        """Whether the last stop was clean; `open` removes the marker."""
+        return self.disk.exists(log_files.CLEAN_SHUTDOWN)
 
     def space(self) -> FileSystemSpace:
         """Return the space of the directory's file system; DiskError if it cannot be read."""
@@ -163,23 +178,25 @@ class LogDirectory:
 
     def identify(self, cluster_id: str, node_id: int) -> None:
         """Write meta.properties, or check it: WrongOwner if it names another broker."""
-        try:
-            found = log_files.decode_meta_properties(self.disk.read_file(log_files.META_PROPERTIES))
-        except FileNotFoundError:
-            found = None
-        except log_files.CorruptFile as error:
-            logger.warning("meta.properties rewritten", reason=str(error))
-            found = None
-        if found is None:
-            directory_id = format_topic_id(self.random.bytes(16))
-            meta = log_files.MetaProperties(cluster_id, node_id, directory_id)
-            self.disk.replace(log_files.META_PROPERTIES, log_files.encode_meta_properties(meta))
-        elif (found.cluster_id, found.node_id) != (cluster_id, node_id):
+        found = self._read_meta()
+        if found is not None and (found.cluster_id, found.node_id) != (cluster_id, node_id):
             raise WrongOwner(
                 log_files.META_PROPERTIES,
                 f"the data directory belongs to node {found.node_id} of cluster"
                 f" {found.cluster_id}, not to node {node_id} of cluster {cluster_id}",
             )
+        meta = log_files.MetaProperties(cluster_id, node_id, self.directory_id)
+        if found != meta:
+            self.disk.replace(log_files.META_PROPERTIES, log_files.encode_meta_properties(meta))
+
+    def _read_meta(self) -> log_files.MetaProperties | None:
+        try:
+            return log_files.decode_meta_properties(self.disk.read_file(log_files.META_PROPERTIES))
+        except FileNotFoundError:
+            return None
+        except log_files.CorruptFile as error:
+            logger.warning("meta.properties is corrupt and rewritten", reason=str(error))
+            return None
 
     def close_cleanly(self, broker_epoch: int = -1) -> None:
         """Flush, checkpoint and close; the clean-shutdown marker is written last."""

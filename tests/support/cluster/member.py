@@ -1,6 +1,7 @@
 """A member of a cluster on a simulated schedule, for tests of the control plane."""
 
-from sawlog.cluster.cluster_member import ClusterMember, Registration
+from sawlog.cluster.broker_registration import Registration
+from sawlog.cluster.cluster_member import ClusterMember
 from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.cluster.metadata_image import MetadataImage
 from sawlog.cluster.new_topic import NewTopic
@@ -28,6 +29,7 @@ class MemberHarness:
         *,
         config: dict[str, str] | None = None,
         rack: str | None = None,
+        directory_id: str = "",
     ) -> None:
         self.schedule = schedule
         self.store = store
@@ -42,7 +44,7 @@ class MemberHarness:
         random = SeededRandom(store.session_id)
         self.member = ClusterMember(
             store,
-            Registration(self.node, f"host{node}", 9092 + node, rack),
+            Registration(self.node, f"host{node}", 9092 + node, rack, directory_id),
             broker_config,
             clock=schedule,
             timer=schedule,

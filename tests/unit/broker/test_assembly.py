@@ -4,7 +4,7 @@ import dataclasses
 
 from sawlog.broker.assembly import Ports, assemble
 from sawlog.broker.broker import Broker
-from sawlog.cluster.cluster_member import Registration
+from sawlog.cluster.broker_registration import Registration
 from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.core.config import BrokerConfig
 from sawlog.core.ids import NodeId
