@@ -73,8 +73,7 @@ class Coordination:
         if self._zookeeper is None:
             return
         await self._connect(self._zookeeper)
-        await self._check_cluster_id()
-        await self._check_brokers(node)
+        await self._check_owner(node)
 
     async def _connect(self, store: "ZooKeeperStore") -> None:
         assert self._options is not None
@@ -103,12 +102,17 @@ class Coordination:
                 )
             await asyncio.sleep(_POLL_S)
 
-    async def _check_cluster_id(self) -> None:
-        """Refuse the data directory of another cluster before anything is written."""
+    async def _check_owner(self, node_id: NodeId) -> None:
+        """Refuse the data directory of another cluster or broker before anything is written."""
         try:
             meta = decode_meta_properties(self._disk.read_file(META_PROPERTIES))
         except (FileNotFoundError, CorruptFile):
             return
+        if meta.node_id != node_id:
+            raise OSError(
+                f"the data directory belongs to broker {meta.node_id}, not to broker {node_id}:"
+                " correct --node-id or --data"
+            )
         node = await self._call(lambda done: self.store.get(znodes.CLUSTER_ID, done))
         found = None if isinstance(node, NoNode) else znodes.decode_cluster_id(_or_raise(node))
         if found != meta.cluster_id:
@@ -117,16 +121,6 @@ class Coordination:
                 f"the data directory belongs to cluster {meta.cluster_id}, but ZooKeeper at"
                 f" {self._options.address} has {'no cluster' if found is None else found}:"
                 " correct --zookeeper or --data"
-            )
-
-    async def _check_brokers(self, node: NodeId) -> None:
-        """Refuse to be the second broker of a cluster: partitions have one replica for now."""
-        ids = await self._call(lambda done: self.store.children(znodes.BROKER_IDS, done))
-        others = [] if isinstance(ids, NoNode) else [i for i in _or_raise(ids) if int(i) != node]
-        if others:
-            raise OSError(
-                f"the cluster has broker {others[0]} already: a cluster has one broker for now; use"
-                " another chroot for another cluster"
             )
 
     async def _call(self, ask: Callable[[Callable[[Any], None]], None]) -> Any:

@@ -132,13 +132,25 @@ def test_the_zookeeper_command_runs_a_server_that_keeps_its_data(tmp_path: Path)
             server.terminate()
 
 
-def test_a_broker_restarted_after_a_kill_waits_until_its_old_session_ends(
+def test_a_broker_restarted_after_a_kill_replaces_the_registration_of_its_old_session(
+    tmp_path: Path, address: ZooKeeperAddress, tree: Session
+) -> None:
+    with running_sawlog(tmp_path, settings(address)) as server:
+        old = tree.exists("/brokers/ids/1").owner
+        server.kill()
+        server.start()
+        assert "replaced the registration of an ended process" in server.process.output
+        assert tree.exists("/brokers/ids/1").owner != old
+
+
+def test_a_broker_restarted_at_another_address_waits_until_its_old_session_ends(
     tmp_path: Path, address: ZooKeeperAddress
 ) -> None:
     with running_sawlog(tmp_path, settings(address)) as server:
         server.kill()
+        server.port = 0
         server.start()
-        assert "this broker id is registered by another process" in server.process.output
+        assert "waiting until its session ends" in server.process.output
 
 
 def test_an_unreachable_zookeeper_is_waited_for_until_the_timeout(tmp_path: Path) -> None:
@@ -188,10 +200,20 @@ def test_a_data_directory_of_another_cluster_is_refused_and_nothing_is_written(
     stores.close()
 
 
-def test_a_second_broker_of_a_cluster_is_refused(tmp_path: Path, address: ZooKeeperAddress) -> None:
+def test_a_broker_id_that_is_taken_is_refused(tmp_path: Path, address: ZooKeeperAddress) -> None:
     with running_sawlog(tmp_path / "first", settings(address)):
-        log = failed_start(tmp_path / "second", "--zookeeper", str(address), "--node-id", "2")
-    assert "the cluster has broker 1 already" in log
+        log = failed_start(tmp_path / "second", "--zookeeper", str(address), "--node-id", "1")
+    assert "broker 1 is registered already" in log
+    assert "choose another --node-id" in log
+
+
+def test_a_data_directory_of_another_broker_is_refused(
+    tmp_path: Path, address: ZooKeeperAddress, tree: Session
+) -> None:
+    with running_sawlog(tmp_path, settings(address)) as server:
+        pass
+    log = failed_start(server.data, "--zookeeper", str(address), "--node-id", "2")
+    assert "the data directory belongs to broker 1, not to broker 2" in log
 
 
 def test_wrong_credentials_are_refused(tmp_path: Path, address: ZooKeeperAddress) -> None:
