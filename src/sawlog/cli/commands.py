@@ -28,6 +28,7 @@ _COMMANDS = {
     "pipeline": ("sawlog.cli.pipeline", "Land topics in Delta tables, exactly once."),
     "produce": ("sawlog.cli.produce", "Send lines to a topic as records."),
     "topics": ("sawlog.cli.topics", "Create, list, describe, delete and alter topics."),
+    "up": ("sawlog.cli.up", "Run a local cluster: ZooKeeper and several brokers."),
     "zookeeper": ("sawlog.cli.zookeeper", "Run one ZooKeeper server."),
 }
 
