@@ -25,6 +25,10 @@ _COMMANDS = {
     "disk": ("sawlog.cli.disk", "Show the disk space that topics take."),
     "groups": ("sawlog.cli.groups", "Show, reset and delete consumer groups."),
     "log": ("sawlog.cli.log", "Dump and verify segment files, without a broker."),
+    "move-to-zookeeper": (
+        "sawlog.cli.move_to_zookeeper",
+        "Move a stopped broker's metadata to ZooKeeper.",
+    ),
     "pipeline": ("sawlog.cli.pipeline", "Land topics in Delta tables, exactly once."),
     "produce": ("sawlog.cli.produce", "Send lines to a topic as records."),
     "topics": ("sawlog.cli.topics", "Create, list, describe, delete and alter topics."),
@@ -46,7 +50,8 @@ class LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         with _killed_by_interrupts():
-            command = getattr(import_module(_COMMANDS[cmd_name][0]), cmd_name)
+            module = import_module(_COMMANDS[cmd_name][0])
+            command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 
