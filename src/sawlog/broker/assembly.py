@@ -17,7 +17,9 @@ from sawlog.cluster.cluster_member import ClusterMember
 from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.cluster.internal_topics import INTERNAL_TOPICS, CoordinatorType
 from sawlog.cluster.metadata_image import MetadataImage
+from sawlog.cluster.ordered_elections import OrderedElections
 from sawlog.cluster.producer_ids import ProducerIds
+from sawlog.cluster.reassignments import Reassignments
 from sawlog.cluster.resource_configs import ResourceConfigs
 from sawlog.cluster.topics import Topics
 from sawlog.core.config import BrokerConfig
@@ -99,6 +101,8 @@ def assemble(
             member=member,
             metadata=metadata,
             topics=topics,
+            elections=OrderedElections(member),
+            reassignments=Reassignments(member, config),
             resource_configs=ResourceConfigs(member),
             producer_ids=ProducerIds(ports.store, registration.id),
             directory=directory,

@@ -13,6 +13,7 @@ from sawlog.broker.dispatch import served_apis
 from sawlog.broker.log_configs import CLEANER_SETTINGS, LOG_SETTINGS, cleaner_config
 from sawlog.broker.metrics import declare_metrics
 from sawlog.broker.request import Api, Request
+from sawlog.cluster.controlled_shutdown import HAND_OVER_MS, hand_over
 from sawlog.cluster.metadata_image import EMPTY_IMAGE, MetadataImage
 from sawlog.core.errors import MalformedFrame
 from sawlog.core.event_logger import EventLogger
@@ -73,6 +74,13 @@ class Broker:
 
     def _reconfigure_cleaner(self) -> None:
         self.components.directory.cleaner.reconfigure(cleaner_config(self._config))
+
+    def hand_over(self, done: Callable[[], None]) -> None:
+        """Let other brokers lead before the stop; requests are served until `done` is called."""
+        if self._config["controlled.shutdown.enable"]:
+            hand_over(self.components.member, HAND_OVER_MS, done)
+        else:
+            done()
 
     def stop(self, done: Callable[[], None]) -> None:
         """Answer parked fetches, leave the cluster, and close all logs cleanly."""

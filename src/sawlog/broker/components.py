@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from sawlog.broker.purgatory import Purgatory
     from sawlog.broker.replicas import Replicas
     from sawlog.cluster.cluster_member import ClusterMember
+    from sawlog.cluster.ordered_elections import OrderedElections
     from sawlog.cluster.producer_ids import ProducerIds
+    from sawlog.cluster.reassignments import Reassignments
     from sawlog.cluster.resource_configs import ResourceConfigs
     from sawlog.cluster.topics import Topics
     from sawlog.core.config_dynamic import DynamicBrokerConfig
@@ -35,6 +37,8 @@ class Components:
     member: "ClusterMember"
     metadata: "MetadataCache"
     topics: "Topics"
+    elections: "OrderedElections"
+    reassignments: "Reassignments"
     resource_configs: "ResourceConfigs"
     producer_ids: "ProducerIds"
     directory: "LogDirectory"

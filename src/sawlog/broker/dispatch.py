@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from sawlog.broker.request import AnyHandler, Handler
     from sawlog.protocol.messages.alter_configs_request import AlterConfigsRequest
     from sawlog.protocol.messages.alter_configs_response import AlterConfigsResponse
+    from sawlog.protocol.messages.alter_partition_reassignments_request import (
+        AlterPartitionReassignmentsRequest,
+    )
+    from sawlog.protocol.messages.alter_partition_reassignments_response import (
+        AlterPartitionReassignmentsResponse,
+    )
     from sawlog.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
     from sawlog.protocol.messages.alter_replica_log_dirs_response import (
         AlterReplicaLogDirsResponse,
@@ -73,6 +79,8 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.describe_user_scram_credentials_response import (
         DescribeUserScramCredentialsResponse,
     )
+    from sawlog.protocol.messages.elect_leaders_request import ElectLeadersRequest
+    from sawlog.protocol.messages.elect_leaders_response import ElectLeadersResponse
     from sawlog.protocol.messages.fetch_request import FetchRequest
     from sawlog.protocol.messages.fetch_response import FetchResponse
     from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -97,6 +105,12 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.list_groups_response import ListGroupsResponse
     from sawlog.protocol.messages.list_offsets_request import ListOffsetsRequest
     from sawlog.protocol.messages.list_offsets_response import ListOffsetsResponse
+    from sawlog.protocol.messages.list_partition_reassignments_request import (
+        ListPartitionReassignmentsRequest,
+    )
+    from sawlog.protocol.messages.list_partition_reassignments_response import (
+        ListPartitionReassignmentsResponse,
+    )
     from sawlog.protocol.messages.metadata_request import MetadataRequest
     from sawlog.protocol.messages.metadata_response import MetadataResponse
     from sawlog.protocol.messages.offset_commit_request import OffsetCommitRequest
@@ -351,6 +365,28 @@ def _describe_user_scram_credentials() -> (
     return describe_user_scram_credentials
 
 
+def _elect_leaders() -> "Handler[ElectLeadersRequest, ElectLeadersResponse]":
+    from sawlog.broker.api.elect_leaders import elect_leaders
+
+    return elect_leaders
+
+
+def _alter_partition_reassignments() -> (
+    "Handler[AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse]"
+):
+    from sawlog.broker.api.partition_reassignments import alter_partition_reassignments
+
+    return alter_partition_reassignments
+
+
+def _list_partition_reassignments() -> (
+    "Handler[ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse]"
+):
+    from sawlog.broker.api.partition_reassignments import list_partition_reassignments
+
+    return list_partition_reassignments
+
+
 LOADERS: "dict[ApiKey, Callable[[], AnyHandler]]" = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -384,6 +420,9 @@ LOADERS: "dict[ApiKey, Callable[[], AnyHandler]]" = {
     ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
     ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_partition_reassignments,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _describe_client_quotas,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
     ApiKey.DESCRIBE_CLUSTER: _describe_cluster,

@@ -3,7 +3,7 @@
 `start` registers the broker and makes it a candidate for controller. `on_image(old, new)` is called
 with every new image. The first one comes when the broker is registered and a controller is elected;
 if that is this broker, when it has elected all leaders. After a lost session all of this is
-repeated.
+repeated; in between, the image does not show this broker as a leader.
 """
 
 from collections.abc import Callable
@@ -77,7 +77,6 @@ class ClusterMember:
             store, registration.id, self._view, config, clock, timer, self._view_changed
         )
         self._waiters: dict[_Waiter, None] = {}
-        self._has_resigned = False  # leads nothing until it is registered again
         self._is_stopped = False
 
     @property
@@ -98,6 +97,16 @@ class ClusterMember:
         for waiter in list(self._waiters):
             self._finish(waiter, fulfilled=False)
         self.store.close(done)
+
+    def announce_shutdown(self, done: Callable[[bool], None]) -> None:
+        """Mark the registration: the controller moves leaders away and elects this broker no
+        more. `done(False)` if the store does not know it."""
+        self._registration.announce_shutdown(done)
+
+    @property
+    def view(self) -> StoreView:
+        """The copy of the store from which images are built; only to be read."""
+        return self._view
 
     @property
     def broker_epoch(self) -> int:
@@ -126,16 +135,15 @@ class ClusterMember:
         """The view changed, or this broker's controller made progress."""
         if self._is_stopped or not self._view.is_loaded:
             return
-        if self._has_resigned and self.store.state is not SessionState.CONNECTED:
-            return
         if self._is_registered():
             brokers = self._view.brokers
             others = [broker for node, broker in brokers.items() if node != self.node_id]
             self._registration.seen(brokers[self.node_id], others)
         self._controller.run()
-        if (self.image is EMPTY_IMAGE or self._has_resigned) and not self._is_ready():
+        if self.image is EMPTY_IMAGE and not self._is_ready():
             return
-        self._has_resigned = False
+        if self.node_id in self._view.brokers and not self._is_registered():
+            return  # the registration of a session that was lost: it would show its leaders
         self._publish(self._view.image(self.image))
 
     def _publish(self, new: MetadataImage) -> None:
@@ -150,7 +158,11 @@ class ClusterMember:
     def _is_registered(self) -> bool:
         """Whether the view shows the registration of this process, not of an earlier one."""
         view, own_id = self._view, self.node_id
-        return own_id in view.brokers and view.sessions[own_id] == self.store.session_id
+        return (
+            own_id in view.brokers
+            and view.sessions[own_id] == self.store.session_id
+            and self.store.state is not SessionState.LOST
+        )
 
     def _is_ready(self) -> bool:
         view, own_id = self._view, self.node_id
@@ -176,13 +188,14 @@ class ClusterMember:
         if state is SessionState.CONNECTED:
             self._begin()
         elif state is SessionState.LOST and self.store.may_have_expired():
-            self._resign()
+            self._end_session()
 
-    def _resign(self) -> None:
-        """Lead nothing from now on: another broker may be the leader already. The next image comes
-        when this broker is registered again."""
-        if not self._has_resigned and self.image is not EMPTY_IMAGE:
-            self._has_resigned = True
+    def _end_session(self) -> None:
+        """The registration is gone, and other brokers may lead in place of this one: its image does
+        not show it as a leader any more, even if the view is not loaded at this moment."""
+        self._controller.stop()
+        self._view.keep_brokers([node for node in self._view.brokers if node != self.node_id])
+        if self.image is not EMPTY_IMAGE:
             self._publish(self.image.without_leader(self.node_id))
 
     def _begin(self) -> None:

@@ -6,11 +6,19 @@ from the view: everything that the view shows as pending (a partition without a 
 topic to delete) becomes a write, until the view shows it done.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from sawlog.cluster import znodes
-from sawlog.cluster.leader_election import Step, StepKey, StepKind, steps
+from sawlog.cluster.controller_steps import (
+    MAX_BYTES,
+    MAX_OPERATIONS,
+    Pending,
+    Step,
+    StepKey,
+    StepKind,
+    size_of,
+)
 from sawlog.cluster.store_view import StoreView
 from sawlog.core.config import BrokerConfig
 from sawlog.core.event_logger import EventLogger
@@ -34,8 +42,6 @@ from sawlog.core.store import (
     WatchEvent,
 )
 
-MAX_OPERATIONS = 1500
-"""Operations in one multi, to stay far below ZooKeeper's request limit of 1 MiB."""
 RETRY_MS = 1000
 logger = EventLogger("sawlog.cluster.controller")
 
@@ -70,6 +76,7 @@ class Controller:
         self._run_number = 0  # of the last start or stop; results of earlier runs are ignored
         self._term: ControllerTerm | None = None
         self._sent: set[StepKey] = set()
+        self._is_rebalancing = False
         self._rejected: set[StepKey] = set()  # by a full disk, at the last attempt
 
     @property
@@ -152,6 +159,7 @@ class Controller:
         self._term = term
         self._view.mark_all_changed()
         self._progressed()
+        self._schedule_rebalance(self._run_number)
 
     def _restart(self, run_number: int) -> Callable[[], None]:
         def restart() -> None:
@@ -166,7 +174,8 @@ class Controller:
         term = self._term
         if term is None or not self._view.is_loaded:
             return []
-        found = steps(self._view, self._config, term.epoch, self._sent)
+        pending = Pending(self._view, self._config, term.epoch, self._sent, self._is_rebalancing)
+        found = pending.steps()
         # Steps that the view no longer shows are done or obsolete.
         self._sent &= {step.key for step in found}
         return [step for step in found if step.key not in self._sent]
@@ -180,16 +189,28 @@ class Controller:
         for step in self._open_steps():
             by_kind[step.kind].append(step)
         for kind, todo in by_kind.items():
-            batch: list[Step] = []
-            size = 0
-            for step in todo:
-                if batch and size + len(step.operations) > MAX_OPERATIONS:
-                    self._write(term, kind, batch)
-                    batch, size = [], 0
-                batch.append(step)
-                size += len(step.operations)
-            if batch:
+            for batch in _batches(todo):
                 self._write(term, kind, batch)
+
+    # Preferred leaders
+
+    def _schedule_rebalance(self, run_number: int) -> None:
+        interval_ms: int = self._config["leader.imbalance.check.interval.seconds"] * 1000
+        self._timer.after(interval_ms, lambda: self._rebalance(run_number))
+
+    def _rebalance(self, run_number: int) -> None:
+        """Move leaders back to the first replicas of their partitions, as far as those are in
+        sync: after a restart of a broker the others lead more than their share."""
+        if run_number != self._run_number or self._term is None:
+            return
+        self._schedule_rebalance(run_number)
+        if self._config["auto.leader.rebalance.enable"] and self._view.is_loaded:
+            self._view.mark_all_changed()
+            self._is_rebalancing = True
+            self.run()
+            self._is_rebalancing = False
+
+    # Writing
 
     def _write(self, term: ControllerTerm, kind: StepKind, batch: list[Step]) -> None:
         """Write steps of one kind: on a full disk one kind may succeed where another fails."""
@@ -204,6 +225,10 @@ class Controller:
                 self._sent -= keys
                 if isinstance(result, StoreUnavailable):
                     self._rejected |= keys
+                others = [step for step in batch if not _names(step, result.path)]
+                if isinstance(result, BadVersion) and 0 < len(others) < len(batch):
+                    # Another broker changed one of the nodes first: the other steps are still due.
+                    self._write(term, kind, others)
                 self._failed(result)
             else:
                 self._rejected -= keys
@@ -224,3 +249,23 @@ class Controller:
             logger.warning("a write of the controller failed; retrying", reason=str(error))
         # If the view was only stale, its next change runs the controller before this timer does.
         self._timer.after(RETRY_MS, self._progressed)
+
+
+def _batches(steps: list[Step]) -> Iterator[list[Step]]:
+    """Group the steps into multis within ZooKeeper's limits; a step is never divided."""
+    batch: list[Step] = []
+    size = count = 0
+    for step in steps:
+        more = size_of(step.operations)
+        if batch and (size + more > MAX_BYTES or count + len(step.operations) > MAX_OPERATIONS):
+            yield batch
+            batch, size, count = [], 0, 0
+        batch.append(step)
+        size += more
+        count += len(step.operations)
+    if batch:
+        yield batch
+
+
+def _names(step: Step, path: str) -> bool:
+    return any(operation.path == path for operation in step.operations)

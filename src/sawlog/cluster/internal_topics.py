@@ -41,7 +41,8 @@ class InternalTopic:
 
     def new_topic(self, config: BrokerConfig, brokers: int) -> NewTopic:
         """Describe the topic for its creation. The replication factor is at most the number of
-        brokers: a single broker could otherwise never create it."""
+        brokers that the cluster is known to have, live or not: a single broker could otherwise
+        never create it, and one that is alone for a moment must not create it with one replica."""
         return NewTopic(
             self.name,
             config[self.partitions_key],

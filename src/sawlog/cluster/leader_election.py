@@ -1,165 +1,230 @@
-"""Leader election and topic deletion as pure functions: the pending steps of a view.
+"""Leader election as pure functions: the next state of one partition.
 
-The leader is the first live replica in the assignment's order that is in sync; if there is none and
-the topic allows unclean election, the first live one. A leader that restarted is elected again with
-a new leader epoch, because only one process may append in an epoch.
+The leader is the first live replica in the assignment's order that is in sync and still has the
+data directory in which it caught up (guarantee 16). With `flush.policy=commit` such a replica has
+every acknowledged record, whatever stopped it; with `flush.policy=os` only if its last stop was
+clean. The election writes the present broker epochs of the members that it keeps. A leader that
+restarted is elected again with a new leader epoch, because only one process may append in an epoch.
 """
 
-from collections.abc import Container, Iterator
-from enum import Enum
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sawlog.cluster import znodes
-from sawlog.cluster.metadata_image import NO_NODE, InSyncMember
-from sawlog.cluster.store_view import StoreView, TopicView
+from sawlog.cluster.metadata_image import NO_NODE, BrokerImage, InSyncMember
 from sawlog.cluster.znodes import PartitionState
-from sawlog.core.config import BrokerConfig, TopicConfig
-from sawlog.core.ids import LeaderEpoch, NodeId, TopicName
-from sawlog.core.store import Create, Delete, Operation, SetData
+from sawlog.core.ids import LeaderEpoch, NodeId
+
+FLUSH_BEFORE_COMMIT = "commit"
+"""The value of `flush.policy` with which an acknowledged record is on every member's disk."""
 
 
-class StepKey(NamedTuple):
-    """Identifies a step, so that it is not written twice while the view is stale."""
+class Electorate(NamedTuple):
+    """What an election depends on besides the partition's state."""
 
-    topic_id: bytes
-    partition: int  # -1: the whole topic
-    leader_epoch: int
+    brokers: Mapping[NodeId, BrokerImage]
+    controller_epoch: int
+    allows_unclean: bool = False
 
+    def may_lead(self, node: NodeId) -> bool:
+        """A broker that shuts down is not elected any more."""
+        broker = self.brokers.get(node)
+        return broker is not None and not broker.is_shutting_down
 
-class StepKind(Enum):
-    """In the order in which they are written: deletions free space."""
+    def current(self, node: NodeId) -> InSyncMember:
+        """The entry of a live replica in the in-sync set."""
+        broker = self.brokers[node]
+        return InSyncMember(node, broker.epoch, broker.directory_id)
 
-    DELETION = "deletion"
-    ELECTION = "election"
-    CREATION = "creation"
-
-
-class Step(NamedTuple):
-    key: StepKey
-    operations: list[Operation]
-    kind: StepKind
-
-
-def steps(
-    view: StoreView, config: BrokerConfig, controller_epoch: int, taken: Container[StepKey]
-) -> list[Step]:
-    """Return all pending steps by topic and partition, those in `taken` without operations.
-
-    Topics without pending steps are settled in the view."""
-    found: list[Step] = []
-    for name in sorted(view.delete_requests):
-        found += _deletion(view, name)
-    settled: list[TopicName] = []
-    for name in sorted(view.unsettled):
-        topic = view.topics.get(name)
-        if topic is None or _is_being_deleted(view, topic):
-            settled.append(name)
-            continue
-        pending = list(_topic_steps(view, topic, config, controller_epoch, taken))
-        found += pending
-        if not pending:
-            settled.append(name)
-    view.settle(settled)
-    return found
+    def is_leading(self, state: PartitionState) -> bool:
+        broker, member = self.brokers.get(state.leader), state.member(state.leader)
+        return broker is not None and member is not None and member.is_of(broker)
 
 
-def _is_being_deleted(view: StoreView, topic: TopicView) -> bool:
-    request = view.delete_requests.get(topic.name)
-    return request is not None and request.matches(topic.assignment.topic_id)
+def first_state(electorate: Electorate, replicas: Sequence[NodeId]) -> PartitionState:
+    """Return the state of a new partition: all replicas are empty, so any of them may lead."""
+    live = [node for node in replicas if electorate.may_lead(node)]
+    members = tuple(electorate.current(node) for node in live)
+    if not members:
+        members = tuple(InSyncMember(node, 0, "") for node in replicas)
+    leader = live[0] if live else NO_NODE
+    return PartitionState(leader, LeaderEpoch(0), members, electorate.controller_epoch)
 
 
-def _deletion(view: StoreView, name: TopicName) -> Iterator[Step]:
-    """Delete the topic's nodes and its delete request in one multi; a request for a topic that is
-    gone already is deleted alone."""
-    topic = view.topics.get(name)
-    request = Delete(znodes.delete_request_path(name))
-    if topic is not None and not topic.is_read:
-        return
-    if topic is None or not _is_being_deleted(view, topic):
-        key = StepKey(name.encode(), -1, view.delete_requests[name].created)
-        yield Step(key, [request], StepKind.DELETION)
-        return
-    operations: list[Operation] = []
-    for index in topic.states:
-        operations.append(Delete(znodes.state_path(name, index)))
-        operations.append(Delete(znodes.partition_path(name, index)))
-    operations += [
-        Delete(znodes.partitions_path(name)),
-        Delete(znodes.topic_path(name)),
-        Delete(znodes.config_path(name)),
-        request,
-    ]
-    yield Step(
-        StepKey(topic.assignment.topic_id, -1, len(topic.states)), operations, StepKind.DELETION
+def next_state(
+    electorate: Electorate, replicas: Sequence[NodeId], old: PartitionState
+) -> PartitionState | None:
+    """Return the state that a partition must get, or None if its state is right."""
+    if _is_healthy(electorate.brokers, replicas, old):
+        return None
+    if electorate.is_leading(old) and old.leader in replicas:
+        new = _without_lost_members(electorate, replicas, old)
+        if not electorate.may_lead(old.leader):
+            new = _handed_over(electorate, replicas, new) or new
+    else:
+        new = _elected(electorate, replicas, old)
+    is_right = (new.leader, new.members) == (old.leader, old.members)
+    return None if is_right else new._replace(controller_epoch=electorate.controller_epoch)
+
+
+def _is_healthy(
+    brokers: Mapping[NodeId, BrokerImage], replicas: Sequence[NodeId], state: PartitionState
+) -> bool:
+    """Whether the leader is live and every member as it was; decided quickly, for most are."""
+    has_leader = False
+    for node, epoch, _ in state.members:
+        broker = brokers.get(node)
+        if broker is None or broker.epoch != epoch or broker.is_shutting_down:
+            return False
+        if node not in replicas:
+            return False
+        has_leader = has_leader or node == state.leader
+    return has_leader
+
+
+def preferred_state(
+    electorate: Electorate, replicas: Sequence[NodeId], old: PartitionState
+) -> PartitionState | None:
+    """Return the state with the first replica as the leader, if that is possible and new."""
+    preferred = replicas[0]
+    if preferred == old.leader or not electorate.is_leading(old):
+        return None
+    member = old.member(preferred)
+    if member is None or not electorate.may_lead(preferred):
+        return None
+    if not member.is_of(electorate.brokers[preferred]):
+        return None
+    return _led_by(electorate, preferred, old)
+
+
+def completed_state(
+    electorate: Electorate,
+    replicas: Sequence[NodeId],
+    removing: Sequence[NodeId],
+    old: PartitionState,
+) -> PartitionState | None:
+    """Return the state at the end of a reassignment: without the removed replicas, and led by one
+    that stays. None while a replica that stays is not in sync."""
+    staying = [node for node in replicas if node not in removing]
+    if not staying or not electorate.is_leading(old) or not set(staying) <= set(old.isr):
+        return None
+    kept = tuple(member for member in old.members if member.node in staying)
+    state = old._replace(members=kept, controller_epoch=electorate.controller_epoch)
+    if old.leader in staying:
+        return state
+    chosen = next((node for node in staying if _is_serving(electorate, old, node)), None)
+    return None if chosen is None else _led_by(electorate, chosen, state)
+
+
+def unclean_state(
+    electorate: Electorate, replicas: Sequence[NodeId], old: PartitionState
+) -> PartitionState | None:
+    """Return the state with the first live replica as the leader of a partition without one, even
+    if it is not in sync. Records may be lost."""
+    if electorate.is_leading(old):
+        return None
+    elected = _elected(electorate._replace(allows_unclean=True), replicas, old)
+    return None if elected.leader == NO_NODE else elected
+
+
+# A partition with a live leader
+
+
+def _is_serving(electorate: Electorate, state: PartitionState, node: NodeId) -> bool:
+    """Whether a member is the live process that caught up, and may lead."""
+    member = state.member(node)
+    return (
+        member is not None and electorate.may_lead(node) and member.is_of(electorate.brokers[node])
     )
 
 
-def _topic_steps(
-    view: StoreView,
-    topic: TopicView,
-    config: BrokerConfig,
-    controller_epoch: int,
-    taken: Container[StepKey],
-) -> Iterator[Step]:
-    for index, replicas in enumerate(topic.assignment.replicas):
-        old = topic.states.get(index)
-        if old is not None and view.is_leading(old):
-            continue
-        epoch = LeaderEpoch(0 if old is None else old.leader_epoch + 1)
-        key = StepKey(topic.assignment.topic_id, index, epoch)
-        kind = StepKind.CREATION if old is None else StepKind.ELECTION
-        if key in taken:
-            yield Step(key, [], kind)
-            continue
-        new = _elect(view, topic, replicas, old, epoch, config, controller_epoch)
-        if new is None:
-            continue
-        path = znodes.state_path(topic.name, index)
-        operations: list[Operation] = []
-        if old is not None:
-            operations.append(SetData(path, znodes.encode_state(new), old.version))
-        else:
-            operations.append(Create(znodes.partition_path(topic.name, index)))
-            operations.append(Create(path, znodes.encode_state(new)))
-        yield Step(key, operations, kind)
+def _without_lost_members(
+    electorate: Electorate, replicas: Sequence[NodeId], old: PartitionState
+) -> PartitionState:
+    """Remove the followers that are gone, shut down, restarted or not assigned any more, without a
+    new leader epoch. A follower that restarted must catch up again under its new broker epoch
+    (guarantee 14a). The leader stays, so the set is never empty."""
+    kept = tuple(
+        member
+        for member in old.members
+        if member.node == old.leader
+        or (member.node in replicas and _is_serving(electorate, old, member.node))
+    )
+    return old._replace(members=kept)
 
 
-def _elect(
-    view: StoreView,
-    topic: TopicView,
-    replicas: tuple[NodeId, ...],
-    old: PartitionState | None,
-    epoch: LeaderEpoch,
-    config: BrokerConfig,
-    controller_epoch: int,
+def _handed_over(
+    electorate: Electorate, replicas: Sequence[NodeId], old: PartitionState
 ) -> PartitionState | None:
-    """Return the next state of a partition without a live leader, or None if it cannot change."""
-    live = [node for node in replicas if node in view.brokers]
-    if old is None:
-        # A new partition: all replicas are empty, so any of them may lead.
-        leader, isr = (live[0], tuple(live)) if live else (NO_NODE, replicas)
-    else:
-        in_sync = [node for node in live if node in old.isr]
-        if in_sync:
-            leader, isr = in_sync[0], tuple(in_sync)
-        elif live and _allows_unclean_election(topic, config):
-            leader, isr = live[0], (live[0],)
-        elif old.leader != NO_NODE:
-            leader, isr = NO_NODE, old.isr
-        else:
-            return None
-    members = tuple(_member(view, old, node) for node in isr)
-    return PartitionState(leader, epoch, members, controller_epoch)
+    """Move the leadership away from a broker that shuts down; None without another member."""
+    chosen = next((node for node in replicas if _is_serving(electorate, old, node)), None)
+    if chosen is None:
+        return None
+    left = tuple(member for member in old.members if member.node != old.leader)
+    return _led_by(electorate, chosen, old._replace(members=left))
 
 
-def _member(view: StoreView, old: PartitionState | None, node: NodeId) -> InSyncMember:
-    broker = view.brokers.get(node)
-    if broker is not None:
-        return InSyncMember(node, broker.epoch, broker.directory_id)
-    known = None if old is None else old.member(node)
-    return known or InSyncMember(node, 0, "")
+def _led_by(electorate: Electorate, leader: NodeId, state: PartitionState) -> PartitionState:
+    return state._replace(
+        leader=leader,
+        leader_epoch=LeaderEpoch(state.leader_epoch + 1),
+        controller_epoch=electorate.controller_epoch,
+    )
 
 
-def _allows_unclean_election(topic: TopicView, config: BrokerConfig) -> bool:
-    allowed: bool = TopicConfig(config, topic.configs)["unclean.leader.election.enable"]
-    return allowed
+# A partition without a live leader
+
+
+def _has_its_log(electorate: Electorate, member: InSyncMember) -> bool:
+    """Whether the live replica still has everything that it had as this member."""
+    broker = electorate.brokers[member.node]
+    return member.has_directory_of(broker) and (
+        broker.flush_policy == FLUSH_BEFORE_COMMIT
+        or broker.clean_stop
+        or member.broker_epoch >= broker.process_epoch
+    )
+
+
+def _elected(
+    electorate: Electorate, replicas: Sequence[NodeId], old: PartitionState
+) -> PartitionState:
+    """Elect from the members, or uncleanly where that is allowed; else the partition is offline."""
+    live = [node for node in replicas if electorate.may_lead(node)]
+    intact = [
+        node
+        for node in live
+        if (member := old.member(node)) is not None and _has_its_log(electorate, member)
+    ]
+    chosen = intact or _last_with_its_directory(electorate, old, live)
+    if not chosen and electorate.allows_unclean:
+        chosen = live[:1]
+    if chosen:
+        members = tuple(electorate.current(node) for node in chosen)
+        return _led_by(electorate, chosen[0], old._replace(members=members))
+    offline = old._replace(members=_without_damaged(electorate, old))
+    return offline if old.leader == NO_NODE else _led_by(electorate, NO_NODE, offline)
+
+
+def _last_with_its_directory(
+    electorate: Electorate, old: PartitionState, live: Sequence[NodeId]
+) -> list[NodeId]:
+    """With `flush.policy=os`, members that stopped uncleanly leave the set one by one as they
+    register, but never the last: it has the most that is left, and leads."""
+    if any(member.node not in electorate.brokers for member in old.members):
+        return []
+    unclean = [
+        member.node
+        for member in old.members
+        if member.node in live and member.has_directory_of(electorate.brokers[member.node])
+    ]
+    return sorted(unclean, key=lambda node: electorate.brokers[node].epoch)[-1:]
+
+
+def _without_damaged(electorate: Electorate, old: PartitionState) -> tuple[InSyncMember, ...]:
+    """Remove the members that are back with another directory, or after an unclean stop with
+    `flush.policy=os`; all of them stay if none would be left."""
+    kept = tuple(
+        member
+        for member in old.members
+        if member.node not in electorate.brokers or _has_its_log(electorate, member)
+    )
+    return kept or old.members

@@ -7,7 +7,7 @@ brokers. The host is the rack of a broker without `broker.rack`: brokers on one 
 domain.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from itertools import zip_longest
 
 from sawlog.cluster.metadata_image import BrokerImage
@@ -37,6 +37,32 @@ def place(
         )
     start = random.below(len(ring)) + first_partition
     return tuple(_replicas(ring, start + index, replication_factor) for index in range(partitions))
+
+
+def check_replicas(
+    brokers: Container[NodeId], nodes: Sequence[int], factor: int | None
+) -> tuple[NodeId, ...]:
+    """Check and return the replicas that a client chose for one partition; `factor` is the number
+    that the other partitions have."""
+    start = "The manual partition assignment includes"
+    if not nodes:
+        raise bad_assignment(f"{start} an empty replica list.")
+    ordered = sorted(nodes)
+    for position, node in enumerate(ordered):
+        if NodeId(node) not in brokers:
+            raise bad_assignment(f"{start} broker {node}, but no such broker is registered.")
+        if position and ordered[position - 1] == node:
+            raise bad_assignment(f"{start} the broker {node} more than once.")
+    if factor is not None and len(nodes) != factor:
+        raise bad_assignment(
+            f"{start} a partition with {len(nodes)} replica(s), but this is not consistent "
+            f"with previous partitions, which have {factor} replica(s)."
+        )
+    return tuple(NodeId(node) for node in nodes)
+
+
+def bad_assignment(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
 def _impossible(replication_factor: int, reason: str) -> KafkaError:

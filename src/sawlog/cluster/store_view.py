@@ -23,9 +23,10 @@ from sawlog.core.ids import NodeId, TopicId, TopicName
 
 
 class TopicView:
-    """The nodes of one topic that were read so far. `states` lacks partitions without a state."""
+    """The nodes of one topic that were read so far. `states` lacks partitions without a state. A
+    topic `is_vanishing` when a state was deleted: its deletion is under way."""
 
-    __slots__ = ("assignment", "config_version", "configs", "name", "states")
+    __slots__ = ("assignment", "config_version", "configs", "is_vanishing", "name", "states")
 
     def __init__(self, name: TopicName) -> None:
         self.name = name
@@ -33,6 +34,7 @@ class TopicView:
         self.configs: Mapping[str, str] = {}
         self.config_version = -1  # not read yet
         self.states: dict[int, PartitionState] = {}
+        self.is_vanishing = False
 
     @property
     def is_read(self) -> bool:
@@ -47,6 +49,10 @@ class TopicView:
 
     def set_state(self, index: int, state: PartitionState) -> None:
         self.states[index] = state
+
+    def remove_state(self, index: int) -> None:
+        if self.states.pop(index, None) is not None:
+            self.is_vanishing = True
 
 
 class StoreView:
@@ -195,6 +201,9 @@ class StoreView:
         view = self.topics.get(name)
         if view is None or not view.is_read:
             return None
+        if view.is_vanishing:  # shown as it was until the topic's own node is gone
+            is_shown = before is not None and before.id == view.assignment.topic_id
+            return before if is_shown else None
         count = self._visible_partitions(view, before, is_first)
         if count == 0:
             return None

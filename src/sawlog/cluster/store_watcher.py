@@ -314,4 +314,9 @@ class StoreWatcher:
             if self._is_current(topic):
                 self._read_state(topic, index)
 
-        self._read_node(znodes.state_path(topic.name, index), got, changed)
+        def missing() -> None:
+            if self._is_current(topic):
+                topic.remove_state(index)
+                self._view.mark_changed(topic.name)
+
+        self._read_node(znodes.state_path(topic.name, index), got, changed, missing)

@@ -15,7 +15,7 @@ from sawlog.cluster.cluster_member import ClusterMember, Condition
 from sawlog.cluster.internal_topics import INTERNAL_TOPICS
 from sawlog.cluster.metadata_image import MetadataImage, TopicImage
 from sawlog.cluster.new_topic import NewTopic
-from sawlog.cluster.replica_placement import place
+from sawlog.cluster.replica_placement import bad_assignment, check_replicas, place
 from sawlog.cluster.store_failures import store_failure
 from sawlog.cluster.topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
 from sawlog.core.config import BrokerConfig, check_topic_configs
@@ -129,31 +129,14 @@ class Topics:
         factor: int | None = None
         for index, nodes in new.assignments:
             if index in chosen:
-                raise _bad_assignment(
+                raise bad_assignment(
                     f"Found multiple manual partition assignments for partition {index}"
                 )
-            chosen[index] = self._checked_replicas(nodes, factor)
+            chosen[index] = check_replicas(self._image.brokers, nodes, factor)
             factor = len(nodes)
         if sorted(chosen) != list(range(len(chosen))):
-            raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+            raise bad_assignment("partitions should be a consecutive 0-based integer sequence")
         return tuple(chosen[index] for index in range(len(chosen)))
-
-    def _checked_replicas(self, nodes: Sequence[int], factor: int | None) -> tuple[NodeId, ...]:
-        start = "The manual partition assignment includes"
-        if not nodes:
-            raise _bad_assignment(f"{start} an empty replica list.")
-        ordered = sorted(nodes)
-        for position, node in enumerate(ordered):
-            if NodeId(node) not in self._image.brokers:
-                raise _bad_assignment(f"{start} broker {node}, but no such broker is registered.")
-            if position and ordered[position - 1] == node:
-                raise _bad_assignment(f"{start} the broker {node} more than once.")
-        if factor is not None and len(nodes) != factor:
-            raise _bad_assignment(
-                f"{start} a partition with {len(nodes)} replica(s), but this is not consistent "
-                f"with previous partitions, which have {factor} replica(s)."
-            )
-        return tuple(NodeId(node) for node in nodes)
 
     def create(self, planned: PlannedTopic, timeout_ms: int, done: OnAnswered) -> None:
         def shows(image: MetadataImage) -> bool:
@@ -183,10 +166,18 @@ class Topics:
         if internal is None:
             new = NewTopic(name)
         else:
-            new = internal.new_topic(self._config, len(self._image.brokers))
+            new = internal.new_topic(self._config, len(self._known_brokers()))
         planned = self.plan(new)
         self.create(planned, AUTO_CREATE_TIMEOUT_MS, done)
         return len(planned.replicas)
+
+    def _known_brokers(self) -> set[NodeId]:
+        """The live brokers, and those that have replicas."""
+        known = set(self._image.brokers)
+        for topic in self._image.topics.values():
+            for partition in topic.partitions:
+                known.update(partition.replicas)
+        return known
 
     # Deletion
 
@@ -251,11 +242,13 @@ class Topics:
             brokers = self._image.brokers.values()
             return old + place(brokers, more, factor, self._random, first_partition=len(old))
         if len(assignments) != more:
-            raise _bad_assignment(
+            raise bad_assignment(
                 f"Attempted to add {more} additional partition(s), but only "
                 f"{len(assignments)} assignment(s) were specified."
             )
-        return old + tuple(self._checked_replicas(nodes, factor) for nodes in assignments)
+        return old + tuple(
+            check_replicas(self._image.brokers, nodes, factor) for nodes in assignments
+        )
 
     def add_partitions(
         self, topic: TopicImage, replicas: Replicas, timeout_ms: int, done: OnAnswered
@@ -280,7 +273,10 @@ class Topics:
                     )
                 )
                 return
-            data = znodes.encode_assignment(topic.id, replicas)
+            added = replicas[len(current.replicas) :]
+            data = znodes.encode_assignment(
+                topic.id, current.replicas + added, current.reassignments
+            )
             self._write([SetData(path, data, current.version)], shows, timeout_ms, done)
 
         self._store.get(path, got)
@@ -378,7 +374,3 @@ def _contradiction(what: str) -> KafkaError:
         ErrorCode.INVALID_REQUEST,
         f"A manual partition assignment was specified, but {what} was not set to -1.",
     )
-
-
-def _bad_assignment(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

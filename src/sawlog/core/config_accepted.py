@@ -12,7 +12,6 @@ alter.config.policy.class.name CLASS -
 alter.log.dirs.replication.quota.window.num INT 11 >=1
 alter.log.dirs.replication.quota.window.size.seconds INT 1 >=1
 authorizer.class.name STRING ""
-auto.leader.rebalance.enable BOOLEAN true
 background.threads INT 10 >=1
 broker.heartbeat.interval.ms INT 2000
 broker.session.timeout.ms INT 9000
@@ -20,7 +19,6 @@ client.quota.callback.class CLASS -
 config.providers LIST ""
 connection.failed.authentication.delay.ms INT 100 >=0
 connections.max.reauth.ms LONG 0
-controlled.shutdown.enable BOOLEAN true
 controller.listener.names LIST -
 controller.performance.always.log.threshold.ms LONG 2000 >=0
 controller.performance.sample.period.ms LONG 60000 >=100
@@ -95,7 +93,6 @@ internal.metadata.log.segment.bytes INT -
 internal.metadata.max.batch.size.in.bytes INT 8388608
 kafka.metrics.polling.interval.secs INT 10 >=1
 kafka.metrics.reporters LIST ""
-leader.imbalance.check.interval.seconds LONG 300 >=1
 listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT
 log.dir LIST /tmp/kafka-logs
 log.dir.failure.timeout.ms LONG 30000 >=1

@@ -44,6 +44,12 @@ delete.topic.enable BOOLEAN true :: Whether topics can be deleted.
 min.insync.replicas INT 1 >=1 :: The default of a topic's min.insync.replicas.
 unclean.leader.election.enable BOOLEAN false :: The default of a topic's \
 unclean.leader.election.enable.
+auto.leader.rebalance.enable BOOLEAN true :: Whether the controller moves leaders back to the \
+first replicas of their partitions.
+leader.imbalance.check.interval.seconds LONG 300 >=1 :: How often the controller looks for such \
+leaders.
+controlled.shutdown.enable BOOLEAN true :: Whether a stopping broker first lets the controller \
+move its leaders to other in-sync replicas.
 fetch.max.bytes INT 57671680 >=1024 :: The maximum size of a fetch response, whatever the client \
 requests.
 max.incremental.fetch.session.cache.slots INT 1000 >=0 :: The maximum number of fetch sessions.

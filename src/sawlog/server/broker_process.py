@@ -2,8 +2,8 @@
 
 Start: bind the sockets, lock the data directory, open the store, join the cluster, open the logs
 with the first image, accept connections. A port that is in use thus leaves nothing on the disk.
-Stop: stop reading, answer parked requests, leave the cluster, close the logs, write the
-clean-shutdown marker.
+Stop: let other brokers lead, stop reading, answer parked requests, leave the cluster, close the
+logs, write the clean-shutdown marker.
 """
 
 import asyncio
@@ -205,6 +205,9 @@ class BrokerProcess:
     async def until_stopped(self) -> int:
         code = await self._stop
         began = time.perf_counter()
+        handed_over: asyncio.Future[None] = self._loop.create_future()
+        self.broker.hand_over(lambda: handed_over.set_result(None))
+        await handed_over
         stopped: asyncio.Future[None] = self._loop.create_future()
         self.listener.quiesce()
         self.broker.stop(lambda: stopped.set_result(None))

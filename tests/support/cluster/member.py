@@ -1,10 +1,13 @@
 """A member of a cluster on a simulated schedule, for tests of the control plane."""
 
-from sawlog.cluster.broker_registration import Registration
+from sawlog.cluster.broker_registration import Registration, RegistrationRefused
 from sawlog.cluster.cluster_member import ClusterMember
 from sawlog.cluster.embedded_store import EmbeddedStore
+from sawlog.cluster.isr_changes import IsrChanges
 from sawlog.cluster.metadata_image import MetadataImage
 from sawlog.cluster.new_topic import NewTopic
+from sawlog.cluster.ordered_elections import OrderedElections
+from sawlog.cluster.reassignments import Reassignments
 from sawlog.cluster.resource_configs import ResourceConfigs
 from sawlog.cluster.topics import Topics
 from sawlog.core.config import BrokerConfig
@@ -29,12 +32,14 @@ class MemberHarness:
         *,
         config: dict[str, str] | None = None,
         rack: str | None = None,
-        directory_id: str = "",
+        directory: str = "",
+        clean_stop: bool = True,
     ) -> None:
         self.schedule = schedule
         self.store = store
         self.node = NodeId(node)
         self.images: list[MetadataImage] = []
+        self.refused: list[RegistrationRefused] = []
         broker_config = DynamicBrokerConfig(BrokerConfig(config or {}))
 
         def apply(_: MetadataImage, new: MetadataImage) -> None:
@@ -44,18 +49,30 @@ class MemberHarness:
         random = SeededRandom(store.session_id)
         self.member = ClusterMember(
             store,
-            Registration(self.node, f"host{node}", 9092 + node, rack, directory_id),
+            Registration(
+                self.node,
+                f"host{node}",
+                9092 + node,
+                rack,
+                directory,
+                broker_config["flush.policy"],
+                clean_stop,
+            ),
             broker_config,
             clock=schedule,
             timer=schedule,
             random=random,
             on_image=apply,
+            on_refused=self.refused.append,
         )
         broker_config.subscribe(
             ("unclean.leader.election.enable",), self.member.reconsider_elections
         )
         self.resource_configs = ResourceConfigs(self.member)
         self.topics = Topics(self.member, broker_config, random)
+        self.isr_changes = IsrChanges(self.member)
+        self.elections = OrderedElections(self.member)
+        self.reassignments = Reassignments(self.member, broker_config)
 
     @property
     def image(self) -> MetadataImage:

@@ -13,7 +13,8 @@ SERVED = (
     " FindCoordinator JoinGroup SyncGroup Heartbeat LeaveGroup OffsetCommit OffsetFetch"
     " OffsetDelete ListGroups DescribeGroups DeleteGroups ConsumerGroupHeartbeat"
     " ConsumerGroupDescribe DescribeAcls CreateAcls DeleteAcls DescribeLogDirs AlterReplicaLogDirs"
-    " DescribeClientQuotas DescribeUserScramCredentials ListConfigResources"
+    " DescribeClientQuotas DescribeUserScramCredentials ListConfigResources ElectLeaders"
+    " AlterPartitionReassignments ListPartitionReassignments"
 )
 SERVED_KEYS = {int(api_named(name)) for name in SERVED.split(" ")}
 NEWER_KEYS = {int(api_named(name)) for name in ("ApiVersions", "DeleteGroups")}

@@ -23,7 +23,7 @@ class RestartingBrokers:
     def boot(self, node: int, directory_id: str | None = None) -> MemberHarness:
         store = self.stores[node] = self.service.connect()
         member = MemberHarness(
-            self.schedule, store, node, directory_id=directory_id or DIRECTORY.format(node)
+            self.schedule, store, node, directory=directory_id or DIRECTORY.format(node)
         )
         member.member.start()
         return member

@@ -1,0 +1,60 @@
+"""Controlled shutdown: leaders move to other in-sync replicas before their broker stops.
+
+The broker marks its registration. The controller elects other members of the in-sync sets, takes
+the broker out of all sets that have another member, and does not elect it again. Partitions without
+another in-sync replica stay.
+"""
+
+from collections.abc import Callable
+
+from sawlog.cluster.cluster_member import ClusterMember
+from sawlog.cluster.metadata_image import MetadataImage, PartitionImage
+from sawlog.core.event_logger import EventLogger
+from sawlog.core.ids import NodeId
+
+HAND_OVER_MS = 10_000
+"""How long a stop waits for the controller."""
+logger = EventLogger("sawlog.cluster.controlled_shutdown")
+
+
+def hand_over(member: ClusterMember, timeout_ms: int, done: Callable[[], None]) -> None:
+    """Announce the shutdown; `done` is called when no leader or in-sync member is left here that
+    another broker can replace, and after the timeout."""
+    node = member.node_id
+
+    def announced(is_known: bool) -> None:
+        if is_known:
+            member.when(lambda image: not movable(image, node), timeout_ms, moved)
+        else:
+            done()
+
+    def moved(is_done: bool) -> None:
+        if not is_done:
+            left = movable(member.image, node)
+            logger.warning("stopping before all leaders have moved", partitions=left)
+        done()
+
+    if movable(member.image, node):
+        member.announce_shutdown(announced)
+    else:
+        done()
+
+
+def movable(image: MetadataImage, node: NodeId) -> int:
+    """Count the partitions in whose in-sync set this broker is with another live member."""
+    return sum(
+        _is_replaceable(image, partition, node)
+        for topic in image.topics.values()
+        for partition in topic.partitions
+        if node in partition.isr
+    )
+
+
+def _is_replaceable(image: MetadataImage, partition: PartitionImage, node: NodeId) -> bool:
+    for other in partition.members:
+        broker = image.brokers.get(other.node)
+        if other.node == node or broker is None or broker.is_shutting_down:
+            continue
+        if other.is_of(broker):
+            return True
+    return False
