@@ -56,7 +56,7 @@ def assemble(
         image_applied(broker.try_apply(old, new))
 
     config = DynamicBrokerConfig(static)
-    clock, timer, random = ports.clock, ports.timer, ports.random
+    clock, timer, random, store = ports.clock, ports.timer, ports.random, ports.store
     metadata = MetadataCache()
     log_configs = LogConfigs(config, metadata)
     directory = _log_directory(ports, config, log_configs)
@@ -72,14 +72,7 @@ def assemble(
     )
     topics = Topics(member, config, random)
     groups = GroupCoordinator(
-        config,
-        metadata,
-        topics,
-        directory,
-        ports.store.may_have_expired,
-        clock=clock,
-        timer=timer,
-        random=random,
+        config, metadata, topics, directory, store, clock=clock, timer=timer, random=random
     )
     replicas = Replicas(
         registration.id,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sawlog.core.config import BrokerConfig
     from sawlog.core.ids import NodeId
     from sawlog.core.ports import Clock, Random, Timer
+    from sawlog.core.store import Store
     from sawlog.groups.group_machine import GroupMachine
     from sawlog.replication.partition import Partition
     from sawlog.storage.log_directory import LogDirectory
@@ -43,18 +44,17 @@ class GroupCoordinator:
         metadata: "MetadataCache",
         topics: "Topics",
         directory: "LogDirectory",
-        may_have_expired: "Callable[[], bool]",
+        store: "Store",
         *,
         clock: "Clock",
         timer: "Timer",
         random: "Random",
     ) -> None:
-        """`may_have_expired` tells whether another broker may coordinate these groups by now."""
         self._config = config
         self._metadata = metadata
         self._topics = topics
         self._directory = directory
-        self._may_have_expired = may_have_expired
+        self._store = store
         self._clock = clock
         self._timer = timer
         self._random = random
@@ -81,7 +81,7 @@ class GroupCoordinator:
         """Return the runtime of a group, which may still be loading; NOT_COORDINATOR if this broker
         does not lead the group's partition, or cannot know it: clients look it up again, and so
         never read offsets here that are older than those committed elsewhere."""
-        if self._may_have_expired():
+        if self._store.may_have_expired():
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         topic = self._metadata.image.topics.get(CONSUMER_OFFSETS.name)
         if topic is not None:

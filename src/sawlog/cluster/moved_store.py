@@ -1,12 +1,9 @@
 """What moves from an embedded store to ZooKeeper, and the marks on both sides of a move.
 
-The steps of a move, each of which may be the last one before a crash; a repeated move goes on:
-
-1. `/sawlog_move` is created in an empty tree: no broker joins a cluster while it exists;
-2. the nodes are copied and compared, all but the cluster id;
-3. the file `store.moved` is written: from now on no broker opens the embedded store;
-4. the cluster id is created and `/sawlog_move` deleted, in one multi: ZooKeeper has the cluster;
-5. the files of the embedded store are renamed.
+`/sawlog_move` is created in an empty tree: no broker joins while it exists. The nodes are copied
+and compared. The file `store.moved` is written: no broker opens the embedded store after that. The
+cluster id is created and `/sawlog_move` deleted in one multi. The store's files are renamed. Any
+step may be the last one before a crash; a repeated move goes on.
 """
 
 import json

@@ -36,7 +36,7 @@ STOPPED = 0
 CANNOT_START = 1
 
 _DEFAULT_SETTINGS = {"zookeeper.session.timeout.ms": "6000"}  # as the brokers of KRaft have
-_PORT_PATIENCE_S = 3.0
+_PORT_PATIENCE_S = 2.0
 """How long a port may be in use: the processes of a killed supervisor end a moment after it."""
 _PROBE_S = 1.0
 
