@@ -340,6 +340,7 @@ def test_a_failed_write_calls_no_watch(session: Session) -> None:
 def test_a_session_is_connected_and_has_an_id(session: Session) -> None:
     assert session.store.state is SessionState.CONNECTED
     assert session.store.session_id > 0
+    assert not session.store.may_have_expired()
 
 
 def test_an_ephemeral_node_has_an_owner_and_no_children(session: Session) -> None:

@@ -60,7 +60,7 @@ def assemble(
         image_applied(broker.try_apply(old, new))
 
     config = DynamicBrokerConfig(static)
-    clock, timer, random = ports.clock, ports.timer, ports.random
+    clock, timer, random, store = ports.clock, ports.timer, ports.random, ports.store
     metadata = MetadataCache()
     log_configs = LogConfigs(config, metadata)
     directory = _log_directory(ports, config, log_configs)
@@ -68,7 +68,7 @@ def assemble(
     member = _cluster_member(ports, completed, config, apply, image_applied)
     topics = Topics(member, config, random)
     groups = GroupCoordinator(
-        config, metadata, topics, directory, clock=clock, timer=timer, random=random
+        config, metadata, topics, directory, store, clock=clock, timer=timer, random=random
     )
     fetchers = ReplicaFetchers(registration.id, config, metadata, ports.peers, timer)
     replicas = Replicas(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sawlog.core.config import BrokerConfig
     from sawlog.core.ids import NodeId
     from sawlog.core.ports import Clock, Random, Timer
+    from sawlog.core.store import Store
     from sawlog.groups.group_machine import GroupMachine
     from sawlog.replication.replica import Replica
     from sawlog.storage.log_directory import LogDirectory
@@ -43,6 +44,7 @@ class GroupCoordinator:
         metadata: "MetadataCache",
         topics: "Topics",
         directory: "LogDirectory",
+        store: "Store",
         *,
         clock: "Clock",
         timer: "Timer",
@@ -52,6 +54,7 @@ class GroupCoordinator:
         self._metadata = metadata
         self._topics = topics
         self._directory = directory
+        self._store = store
         self._clock = clock
         self._timer = timer
         self._random = random
@@ -76,7 +79,10 @@ class GroupCoordinator:
 
     def runtime_of(self, group_id: str) -> "CoordinatorRuntime[GroupMachine]":
         """Return the runtime of a group, which may still be loading; NOT_COORDINATOR if this broker
-        does not lead the group's partition."""
+        does not lead the group's partition, or cannot know it: clients look it up again, and so
+        never read offsets here that are older than those committed elsewhere."""
+        if self._store.may_have_expired():
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
         topic = self._metadata.image.topics.get(CONSUMER_OFFSETS.name)
         if topic is not None:
             runtime = self.runtimes.get(partition_for(group_id, len(topic.partitions)))

@@ -152,7 +152,7 @@ def broker(
 
     Settings have Kafka's names, for example --set log.segment.bytes=104857600.
     """
-    given = _read_settings(config_file, settings)
+    given = read_settings(config_file, settings)
     try:
         config = _config({key: setting.value for key, setting in given.items()}, data, node_id)
         set_listen, notices = read_listener(config, "listeners", parse_address)
@@ -177,18 +177,19 @@ def broker(
     ctx.exit(run(options))
 
 
-class _Setting(NamedTuple):
+class Setting(NamedTuple):
     value: str
     origin: str  # for error messages: `server.properties line 3` or `--set`
 
 
-def _read_settings(config_file: Path | None, settings: tuple[str, ...]) -> dict[str, _Setting]:
-    given: dict[str, _Setting] = {}
+def read_settings(config_file: Path | None, settings: tuple[str, ...]) -> dict[str, Setting]:
+    """Return the settings of a file and of --set, which win."""
+    given: dict[str, Setting] = {}
     if config_file is not None:
         for line, key, value in parse_properties(_read_text(config_file)):
-            given[key] = _Setting(value, f"{config_file} line {line}")
+            given[key] = Setting(value, f"{config_file} line {line}")
     for key, value in parse_settings("--set", settings, last_wins=True).items():
-        given[key] = _Setting(value, "--set")
+        given[key] = Setting(value, "--set")
     return given
 
 

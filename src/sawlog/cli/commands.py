@@ -25,10 +25,15 @@ _COMMANDS = {
     "disk": ("sawlog.cli.disk", "Show the disk space that topics take."),
     "groups": ("sawlog.cli.groups", "Show, reset and delete consumer groups."),
     "log": ("sawlog.cli.log", "Dump and verify segment files, without a broker."),
+    "move-to-zookeeper": (
+        "sawlog.cli.move_to_zookeeper",
+        "Move a stopped broker's metadata to ZooKeeper.",
+    ),
     "pipeline": ("sawlog.cli.pipeline", "Land topics in Delta tables, exactly once."),
     "produce": ("sawlog.cli.produce", "Send lines to a topic as records."),
     "simulate": ("sawlog.cli.simulate", "Run a simulated cluster under faults, from a seed."),
     "topics": ("sawlog.cli.topics", "Create, list, describe, delete and alter topics."),
+    "up": ("sawlog.cli.up", "Run a local cluster: ZooKeeper and several brokers."),
     "zookeeper": ("sawlog.cli.zookeeper", "Run one ZooKeeper server."),
 }
 
@@ -46,7 +51,8 @@ class LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         with _killed_by_interrupts():
-            command = getattr(import_module(_COMMANDS[cmd_name][0]), cmd_name)
+            module = import_module(_COMMANDS[cmd_name][0])
+            command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 

@@ -1,9 +1,10 @@
 """The registration of this broker: its ephemeral node under `/brokers/ids`.
 
 The change number at which the node is created is the broker epoch. A registration of an earlier
-process of this broker is waited out (KAFKA-1029, KAFKA-7165): its session may still be served. A
-broker is refused while another data directory has its id, or while the other brokers have another
-`flush.policy` (guarantee 7): a record would be acknowledged under one and lost under the other.
+process of this broker is replaced (KAFKA-1029, KAFKA-7165) if that process has ended for certain,
+else it is waited out. A broker is refused while another data directory has its id, or while the
+other brokers have another `flush.policy` (guarantee 7): a record would be acknowledged under one
+and lost under the other.
 """
 
 from collections.abc import Callable
@@ -16,11 +17,15 @@ from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId
 from sawlog.core.ports import Clock, Timer
 from sawlog.core.store import (
+    BadVersion,
+    Check,
     Create,
     Delete,
     Node,
     NodeExists,
+    NodeStat,
     NoNode,
+    Operation,
     Result,
     SetData,
     Store,
@@ -210,6 +215,9 @@ class BrokerRegistration:
                 if other.directory_id != self._registration.directory_id:
                     self._refuse(self._id_reason(other), connection)
                     return
+                if self._is_own(other):
+                    self._take_over(node, connection)
+                    return
                 logger.warning(
                     "this broker id is registered by an earlier process; waiting until its session"
                     " ends",
@@ -217,6 +225,51 @@ class BrokerRegistration:
                 )
 
         self._store.get(self._path, found, watched)
+
+    def _is_own(self, other: BrokerImage) -> bool:
+        """Whether the process that registered has ended for certain: this one has the lock on its
+        data directory and listens at its address. A copied directory on another machine has the
+        same id, and another address."""
+        own = self._registration
+        return bool(own.directory_id) and (other.directory_id, other.host, other.port) == (
+            own.directory_id,
+            own.host,
+            own.port,
+        )
+
+    def _take_over(self, old: Node, connection: int) -> None:
+        """Replace the registration of an ended process, and end its term as controller, before its
+        session does. An election since the reading changes the controller epoch's version."""
+        operations: list[Operation] = []
+
+        def read_epoch(node: Node | StoreError) -> None:
+            if not self._is_obsolete(connection) and isinstance(node, Node):
+                operations.append(Check(znodes.CONTROLLER_EPOCH, node.stat.version))
+                self._store.exists(znodes.CONTROLLER, read_controller)
+
+        def read_controller(stat: NodeStat | StoreError | None) -> None:
+            if self._is_obsolete(connection) or isinstance(stat, StoreError):
+                return
+            if stat is not None and stat.owner == old.stat.owner:
+                operations.append(Delete(znodes.CONTROLLER))
+            operations.append(Delete(self._path, old.stat.version))
+            operations.append(Create(self._path, self._data(), ephemeral=True))
+            self._store.multi(operations, written)
+
+        def written(result: list[Result] | StoreError) -> None:
+            if self._is_obsolete(connection):
+                return
+            if isinstance(result, BadVersion | NoNode | NodeExists):
+                self._register(connection)
+            elif isinstance(result, StoreUnavailable):
+                self._retry(connection)
+            elif not isinstance(result, StoreError):
+                logger.info(
+                    "replaced the registration of an ended process", node=self._registration.id
+                )
+                self._registered()
+
+        self._store.get(znodes.CONTROLLER_EPOCH, read_epoch)
 
     # Refusals
 

@@ -66,7 +66,6 @@ class ClusterMember:
         self.store = store
         self.image = EMPTY_IMAGE
         self.node_id = registration.id
-        self._has_store_in_directory = not registration.directory_id
         self._registration = BrokerRegistration(store, registration, clock, timer, on_refused)
         self.clock = clock
         self._timer = timer
@@ -145,8 +144,10 @@ class ClusterMember:
             return
         if self.node_id in self._view.brokers and not self._is_registered():
             return  # the registration of a session that was lost: it would show its leaders
+        self._publish(self._view.image(self.image))
+
+    def _publish(self, new: MetadataImage) -> None:
         old = self.image
-        new = self._view.image(old)
         if new is old:
             return
         self.image = new
@@ -186,16 +187,16 @@ class ClusterMember:
             return
         if state is SessionState.CONNECTED:
             self._begin()
-        elif state is SessionState.LOST and not self._has_store_in_directory:
+        elif state is SessionState.LOST and self.store.may_have_expired():
             self._end_session()
 
     def _end_session(self) -> None:
         """The registration is gone, and other brokers may lead in place of this one: its image does
-        not show it as a leader any more. A store in the broker's own directory has no other
-        brokers; its loss ends changes, but not the service of records."""
+        not show it as a leader any more, even if the view is not loaded at this moment."""
         self._controller.stop()
         self._view.keep_brokers([node for node in self._view.brokers if node != self.node_id])
-        self._view_changed()
+        if self.image is not EMPTY_IMAGE:
+            self._publish(self.image.without_leader(self.node_id))
 
     def _begin(self) -> None:
         """Start after a (re)connection."""

@@ -62,6 +62,9 @@ class EmbeddedStore:
         self._reserve = DiskReserve(disk, timer, lambda: self.state is SessionState.LOST)
         self._reserve.refill()
 
+    def may_have_expired(self) -> bool:
+        return False  # there is no other broker that could take over
+
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         self._listeners.append(listener)
 

@@ -5,7 +5,7 @@ changed ones. The mappings are never mutated. `cluster/store_view.py` builds ima
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -141,6 +141,18 @@ class MetadataImage:
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
         name = self.names.get(TopicId(topic_id))
         return None if name is None else self.topics.get(name)
+
+    def without_leader(self, node: NodeId) -> "MetadataImage":
+        """Return this image with the partitions that `node` leads having no leader."""
+        topics = dict(self.topics)
+        for name, topic in self.topics.items():
+            if any(partition.leader == node for partition in topic.partitions):
+                partitions = tuple(
+                    partition._replace(leader=NO_NODE) if partition.leader == node else partition
+                    for partition in topic.partitions
+                )
+                topics[name] = replace(topic, partitions=partitions)
+        return replace(self, topics=topics)
 
     def partition(self, topic: str, index: int) -> PartitionImage | None:
         image = self.topics.get(TopicName(topic))

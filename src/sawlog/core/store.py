@@ -170,6 +170,16 @@ class Store(Protocol):
         """The id of the current or last session; 0 before the first."""
         ...
 
+    def may_have_expired(self) -> bool:
+        """Tell whether the session may have ended by now without this client's knowledge.
+
+        It is measured from the sending of the last request that was answered, on a clock that
+        counts machine sleep. While it is False, the ephemeral nodes of the session exist and no
+        other broker was elected in this one's place. LOST counts as expired, except in a store
+        that has no other clients.
+        """
+        ...
+
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         """Call `listener` with every change of the session's state."""
         ...

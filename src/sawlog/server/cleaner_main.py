@@ -5,9 +5,7 @@ its input ends: then its broker is gone, and it exits at once, in the middle of 
 BROKER is the broker's process id.
 """
 
-import ctypes
 import os
-import signal
 import sys
 import threading
 import time
@@ -17,6 +15,7 @@ from queue import SimpleQueue
 from sawlog.core.ports import DiskError
 from sawlog.server.cleaner_messages import Result, decode_request, encode_result
 from sawlog.server.disk import RealDisk
+from sawlog.server.parent_death import end_with_parent
 from sawlog.storage.batch_scan import Damage
 from sawlog.storage.cleaner.cleaner_worker import CleanerFailure
 from sawlog.storage.cleaner.segment_cleaner import MapRequest, SegmentCleaner
@@ -27,7 +26,6 @@ NICENESS = 10
 _MAX_SLEEP_S = 1.0
 _MAX_CREDIT_S = 1.0
 """How far the work may fall behind its rate and make up for it: disks do not run evenly."""
-_PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
 class Throttle:
@@ -89,18 +87,10 @@ def _read_lines(lines: "SimpleQueue[bytes]") -> None:
     os._exit(0)
 
 
-def end_with_broker(broker: int) -> None:
-    """Let the kernel kill this process when its broker ends, even while it is stopped (SIGSTOP):
-    if it went on later, it would write to the files of the next broker's worker."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != broker:
-        os._exit(0)
-
-
 def main(arguments: list[str]) -> None:
     root, bytes_per_second, broker = arguments
-    end_with_broker(int(broker))
+    # If it went on after its broker, it would write to the files of the next broker's worker.
+    end_with_parent(int(broker))
     os.nice(NICENESS)
     lines: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_read_lines, args=(lines,), daemon=True).start()

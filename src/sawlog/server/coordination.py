@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sawlog.cluster import znodes
 from sawlog.cluster.embedded_store import EmbeddedStore
+from sawlog.cluster.moved_store import MOVE, MOVED, decode_mark
 from sawlog.cluster.store_journal import JOURNAL_PREFIX, SNAPSHOT, is_store_file
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId
@@ -65,50 +66,39 @@ class Coordination:
             self.store.on_state(_embedded_store_changed)
         else:
             refuse_embedded_store(disk)
-            self.store = self._zookeeper = _zookeeper_store(loop, zookeeper)
+            self.store = self._zookeeper = zookeeper_store(loop, zookeeper)
             self._zookeeper.on_state(self._zookeeper_changed)
 
     async def ready(self, node: NodeId) -> None:
         """Return when the store has a session and may be used by this broker; OSError if not."""
         if self._zookeeper is None:
             return
-        await self._connect(self._zookeeper)
-        await self._check_cluster_id()
-        await self._check_brokers(node)
-
-    async def _connect(self, store: "ZooKeeperStore") -> None:
         assert self._options is not None
-        began = self._loop.time()
-        timeout_s = self._options.connection_timeout_ms / 1000
-        has_logged = False
-        store.start()
-        while store.state is not SessionState.CONNECTED:
-            waited = self._loop.time() - began
-            if store.failure is not None:
-                raise OSError(
-                    f"the tree in ZooKeeper at {store.address} cannot be used: {store.failure}"
-                )
-            if waited >= timeout_s:
-                raise OSError(
-                    f"no ZooKeeper server of {store.address} accepted a session within"
-                    f" {self._options.connection_timeout_ms} ms: start ZooKeeper, or correct"
-                    " --zookeeper (the setting zookeeper.connect)"
-                )
-            if waited >= _SILENCE_S and not has_logged:
-                has_logged = True
-                logger.warning(
-                    "waiting for ZooKeeper",
-                    zookeeper=str(store.address),
-                    timeout_ms=self._options.connection_timeout_ms,
-                )
-            await asyncio.sleep(_POLL_S)
+        await connect(self._zookeeper, self._options)
+        await self._check_no_move()
+        await self._check_owner(node)
 
-    async def _check_cluster_id(self) -> None:
-        """Refuse the data directory of another cluster before anything is written."""
+    async def _check_no_move(self) -> None:
+        """Refuse a tree that is only partly copied from an embedded store."""
+        stat = await self._call(lambda done: self.store.exists(MOVE, done))
+        if _or_raise(stat) is not None:
+            assert self._options is not None
+            raise OSError(
+                f"a store is being moved to ZooKeeper at {self._options.address}: wait for its end,"
+                " or run `sawlog move-to-zookeeper` again if it was interrupted"
+            )
+
+    async def _check_owner(self, node_id: NodeId) -> None:
+        """Refuse the data directory of another cluster or broker before anything is written."""
         try:
             meta = decode_meta_properties(self._disk.read_file(META_PROPERTIES))
         except (FileNotFoundError, CorruptFile):
             return
+        if meta.node_id != node_id:
+            raise OSError(
+                f"the data directory belongs to broker {meta.node_id}, not to broker {node_id}:"
+                " correct --node-id or --data"
+            )
         node = await self._call(lambda done: self.store.get(znodes.CLUSTER_ID, done))
         found = None if isinstance(node, NoNode) else znodes.decode_cluster_id(_or_raise(node))
         if found != meta.cluster_id:
@@ -117,16 +107,6 @@ class Coordination:
                 f"the data directory belongs to cluster {meta.cluster_id}, but ZooKeeper at"
                 f" {self._options.address} has {'no cluster' if found is None else found}:"
                 " correct --zookeeper or --data"
-            )
-
-    async def _check_brokers(self, node: NodeId) -> None:
-        """Refuse to be the second broker of a cluster: partitions have one replica for now."""
-        ids = await self._call(lambda done: self.store.children(znodes.BROKER_IDS, done))
-        others = [] if isinstance(ids, NoNode) else [i for i in _or_raise(ids) if int(i) != node]
-        if others:
-            raise OSError(
-                f"the cluster has broker {others[0]} already: a cluster has one broker for now; use"
-                " another chroot for another cluster"
             )
 
     async def _call(self, ask: Callable[[Callable[[Any], None]], None]) -> Any:
@@ -150,9 +130,35 @@ class Coordination:
             logger.warning("the ZooKeeper session has ended; opening a new one", zookeeper=where)
 
 
-def _zookeeper_store(
-    loop: asyncio.AbstractEventLoop, options: ZooKeeperOptions
-) -> "ZooKeeperStore":
+async def connect(store: "ZooKeeperStore", options: ZooKeeperOptions) -> None:
+    """Start the store and return when it has a session; OSError after the connection timeout."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    has_logged = False
+    store.start()
+    while store.state is not SessionState.CONNECTED:
+        waited_s = loop.time() - began
+        if store.failure is not None:
+            raise OSError(
+                f"the tree in ZooKeeper at {store.address} cannot be used: {store.failure}"
+            )
+        if waited_s >= options.connection_timeout_ms / 1000:
+            raise OSError(
+                f"no ZooKeeper server of {store.address} accepted a session within"
+                f" {options.connection_timeout_ms} ms: start ZooKeeper, or correct --zookeeper (the"
+                " setting zookeeper.connect)"
+            )
+        if waited_s >= _SILENCE_S and not has_logged:
+            has_logged = True
+            logger.warning(
+                "waiting for ZooKeeper",
+                zookeeper=str(store.address),
+                timeout_ms=options.connection_timeout_ms,
+            )
+        await asyncio.sleep(_POLL_S)
+
+
+def zookeeper_store(loop: asyncio.AbstractEventLoop, options: ZooKeeperOptions) -> "ZooKeeperStore":
     try:
         from sawlog.server.zookeeper_store import ZooKeeperStore
     except ModuleNotFoundError as error:
@@ -186,6 +192,14 @@ def require_embedded_store(disk: Disk) -> None:
     """Raise DiskError for a directory that was only partly restored, or has logs and no store: with
     a new, empty store the broker would treat every log as a stray."""
     names = _names_of_restored(disk)
+    if MOVED in names:
+        mark = decode_mark(disk.read_file(MOVED))
+        where = "" if mark is None else f" at {mark.zookeeper}"
+        raise DiskError(
+            disk.root,
+            f"the coordination store of this directory was moved to ZooKeeper{where}: start the"
+            " broker with --zookeeper (the setting zookeeper.connect)",
+        )
     if not any(map(is_store_file, names)) and any(
         name == META_PROPERTIES or parse_partition_directory(name) is not None for name in names
     ):
@@ -200,12 +214,20 @@ def require_embedded_store(disk: Disk) -> None:
 def refuse_embedded_store(disk: Disk) -> None:
     """Raise DiskError for a directory whose topics are in an embedded store: ZooKeeper does not
     have them, and the broker would treat every log as a stray."""
-    if any(map(is_store_file, _names_of_restored(disk))):
+    names = _names_of_restored(disk)
+    if any(map(is_store_file, names)):
+        if MOVED in names:
+            raise DiskError(
+                disk.root,
+                "the move of its coordination store to ZooKeeper was interrupted: run `sawlog"
+                " move-to-zookeeper` again",
+            )
         raise DiskError(
             disk.root,
             f"the directory has an embedded coordination store ({JOURNAL_PREFIX}*, {SNAPSHOT}),"
             " and ZooKeeper does not have its topics: start the broker without --zookeeper (the"
-            " setting zookeeper.connect), or use another data directory",
+            " setting zookeeper.connect), move the store with `sawlog move-to-zookeeper`, or use"
+            " another data directory",
         )
 
 

@@ -1,6 +1,6 @@
 """A ZooKeeper server on this machine: its jars, its configuration file and its command line.
 
-The jars of ZooKeeper 3.9 are inside the PySpark wheel.
+The jars of ZooKeeper 3.9 are inside the PySpark wheel; Debian's package `zookeeper` has 3.8.
 """
 
 import importlib.util
@@ -20,7 +20,8 @@ JVM_OPTIONS = (
     "-XX:+UseSerialGC",
     "-Djava.awt.headless=true",
     "-Dzookeeper.jmx.log4j.disable=true",
-    "-Dorg.apache.logging.log4j.level=ERROR",
+    "-Dorg.apache.logging.log4j.level=ERROR",  # of the jars in PySpark
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",  # of Debian's jars
 )
 FAST_START = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """JVM options for servers that live for seconds."""
@@ -35,6 +36,15 @@ _PYSPARK_JARS = (
     "metrics-core-*.jar",
     "snappy-java-*.jar",
 )
+DEBIAN_DIRECTORY = Path("/usr/share/java")
+_DEBIAN_JARS = (
+    "zookeeper.jar",
+    "zookeeper-jute.jar",
+    "slf4j-api.jar",
+    "slf4j-simple.jar",
+    "metrics-core.jar",
+    "snappy-java.jar",
+)
 _ATTEMPT_S = 2.0  # a server that is starting may leave a client without a response
 
 
@@ -42,15 +52,19 @@ class ZooKeeperUnavailable(Exception):
     """A ZooKeeper server cannot run on this machine; the text says what is missing."""
 
 
-def zookeeper_jars() -> list[Path]:
-    """Return ZooKeeper's jar and those it needs."""
+def zookeeper_jars(debian_directory: Path = DEBIAN_DIRECTORY) -> list[Path]:
+    """Return ZooKeeper's jar and those it needs: of PySpark, else of Debian's package."""
     spec = importlib.util.find_spec("pyspark")
     for directory in (spec.submodule_search_locations or []) if spec is not None else []:
         found = [sorted(Path(directory, "jars").glob(pattern)) for pattern in _PYSPARK_JARS]
         if all(found):
             return [jars[-1] for jars in found]
+    jars = [debian_directory / name for name in _DEBIAN_JARS]
+    if all(jar.exists() for jar in jars):
+        return jars
     raise ZooKeeperUnavailable(
-        "the jars of ZooKeeper, which are part of PySpark, are missing: pip install 'sawlog[spark]'"
+        "the jars of ZooKeeper are missing: pip install 'sawlog[spark]' (they are part of PySpark),"
+        " or apt-get install zookeeper, or name a running ensemble with --zookeeper"
     )
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType, KazooState, KeeperState
 from kazoo.retry import KazooRetry
 from kazoo.security import make_digest_acl
@@ -41,6 +40,7 @@ from sawlog.core.store import (
     WatchKind,
 )
 from sawlog.server.kazoo_handler import LoopHandler, PostedResult, kazoo_logger
+from sawlog.server.session_lease import LeasedClient, SessionLease
 from sawlog.server.zookeeper_address import ZooKeeperAddress
 from sawlog.server.zookeeper_requests import ZooKeeperRequests, store_error
 
@@ -101,6 +101,7 @@ class ZooKeeperStore:
         self._credentials = credentials
         self._requests = ZooKeeperRequests(address.chroot, digest_acl(credentials))
         self._client: Any = None
+        self._lease = SessionLease()
         self._listeners: list[Callable[[SessionState], None]] = []
         self._calls: deque[_Call] = deque()
         self._connection = 0  # rises with every change of the connection
@@ -108,7 +109,9 @@ class ZooKeeperStore:
 
     def start(self) -> None:
         """Connect, now and after every lost connection, until `close`."""
-        self._client = client = KazooClient(
+        self._lease = SessionLease()
+        self._client = client = LeasedClient(
+            self._lease,
             hosts=self.address.hosts,
             timeout=self._session_timeout_ms / 1000,
             handler=self._handler,
@@ -132,6 +135,9 @@ class ZooKeeperStore:
 
         client.add_listener(changed)
         client.start_async()
+
+    def may_have_expired(self) -> bool:
+        return self.state is SessionState.LOST or self._lease.may_have_ended()
 
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         self._listeners.append(listener)

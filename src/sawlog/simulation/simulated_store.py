@@ -29,6 +29,8 @@ from sawlog.core.store import (
 from sawlog.simulation.schedule import Schedule, SeededRandom, TimerScope
 
 MAX_DELAY_MS = 3
+SESSION_TIMEOUT_MS = 6_000
+"""What a client counts with if the service has no timeout of its own."""
 RECONNECT_MS = 100
 """Delay before a client without a session asks again for one, while the service does not answer."""
 
@@ -118,6 +120,7 @@ class SimulatedStore:
         self._unanswered: dict[_Call, None] = {}
         self._watches = Watches()
         self._is_dead = False
+        self._silent_since_ms: int | None = None  # when its last answered ping was sent
         self._is_cut = False  # whether `suspend` lasts
         self._silences = 0  # how often the service stopped or began to hear of this client
         self.session_id = 0
@@ -127,6 +130,13 @@ class SimulatedStore:
             self.session_id = service.begin_session(self)
         else:
             self._scope.after(RECONNECT_MS, self._reconnect)
+
+    def may_have_expired(self) -> bool:
+        """While connected, the client counts as heard from all the time."""
+        if self.state is SessionState.LOST or self._silent_since_ms is None:
+            return self.state is SessionState.LOST
+        silent_ms = self._service.schedule.monotonic_ms() - self._silent_since_ms
+        return silent_ms >= (self._service.session_timeout_ms or SESSION_TIMEOUT_MS)
 
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         self._listeners.append(listener)
@@ -264,6 +274,8 @@ class SimulatedStore:
     def fall_silent(self) -> None:
         """Send no pings any more; the session ends after its timeout, unless `hear` comes first."""
         self._silences += 1
+        if self._silent_since_ms is None:
+            self._silent_since_ms = self._service.schedule.monotonic_ms()
         if self._service.session_timeout_ms is not None and self.session_id:
             expire = partial(self._time_out, self._silences)
             self._service.schedule.after(self._service.session_timeout_ms, expire)
@@ -278,6 +290,12 @@ class SimulatedStore:
             self.fall_silent()
         else:
             self.hear()
+            self._scope.after(1 + self._service.delay_ms(), self._pinged)
+
+    def _pinged(self) -> None:
+        """The answer to a ping arrived."""
+        if self.state is SessionState.CONNECTED:
+            self._silent_since_ms = None
 
     def lose_service(self) -> None:
         """The whole service stopped."""
@@ -300,6 +318,7 @@ class SimulatedStore:
     def _restore_connection(self) -> None:
         if self.state is SessionState.SUSPENDED and self._service.is_available:
             self.hear()
+            self._silent_since_ms = None
             self._change(SessionState.CONNECTED)
 
     def _lose_connection(self) -> None:
@@ -336,6 +355,7 @@ class SimulatedStore:
             self._scope.after(RECONNECT_MS, self._reconnect)
         else:
             self.hear()
+            self._silent_since_ms = None
             self.session_id = self._service.begin_session(self)
             self._change(SessionState.CONNECTED)
 

@@ -12,10 +12,13 @@ import pytest
 from sawlog.client import Admin, NewTopic
 from sawlog.cluster.store_journal import is_store_file
 from sawlog.core.errors import ErrorCode
+from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from sawlog.server.zookeeper_address import ZooKeeperAddress, parse_zookeeper
+from support.broker.groups import commit_request, committed, fetch_request
 from support.client.load import IdempotentLoad
 from support.cluster.stores import Session
 from support.process import ServerProcess, wait_until
+from support.protocol.wire import Wire
 from support.server.broker_process import SawlogServer, running_sawlog
 from support.server.zookeeper import Proxy, StoresOnZooKeeper, ZooKeeper
 from tools.kafka_node import free_port
@@ -57,6 +60,32 @@ def running_load(server: SawlogServer, admin: Admin) -> Iterator[IdempotentLoad]
         is_over.set()
         producing.join()
     load.finish()
+
+
+GROUP = "readers"
+FIND_VERSION, COMMIT_VERSION, FETCH_VERSION = 4, 8, 8
+
+
+def group_is_coordinated(server: SawlogServer) -> bool:
+    """Ask the broker for the group's offsets; False if it refuses with NOT_COORDINATOR."""
+    with Wire(server.host, server.port) as wire:
+        response = wire.ask(fetch_request(GROUP, None, FETCH_VERSION), FETCH_VERSION)
+        assert response is not None
+        code = response.groups[0].error_code
+        assert code in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR), code
+        return bool(code == ErrorCode.NONE)
+
+
+def commit_offset(server: SawlogServer) -> None:
+    """Commit an offset in partition 0 of `logs`, when the coordinator is loaded."""
+
+    def is_committed() -> bool:
+        with Wire(server.host, server.port) as wire:
+            wire.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), FIND_VERSION)
+            response = wire.ask(commit_request(GROUP, {("logs", 0): 7}), COMMIT_VERSION)
+        return committed(response) == {("logs", 0): ErrorCode.NONE}
+
+    wait_until(is_committed, server.process)
 
 
 def failed_start(data: Path, *options: str) -> str:
@@ -103,13 +132,25 @@ def test_the_zookeeper_command_runs_a_server_that_keeps_its_data(tmp_path: Path)
             server.terminate()
 
 
-def test_a_broker_restarted_after_a_kill_waits_until_its_old_session_ends(
+def test_a_broker_restarted_after_a_kill_replaces_the_registration_of_its_old_session(
+    tmp_path: Path, address: ZooKeeperAddress, tree: Session
+) -> None:
+    with running_sawlog(tmp_path, settings(address)) as server:
+        old = tree.exists("/brokers/ids/1").owner
+        server.kill()
+        server.start()
+        assert "replaced the registration of an ended process" in server.process.output
+        assert tree.exists("/brokers/ids/1").owner != old
+
+
+def test_a_broker_restarted_at_another_address_waits_until_its_old_session_ends(
     tmp_path: Path, address: ZooKeeperAddress
 ) -> None:
     with running_sawlog(tmp_path, settings(address)) as server:
         server.kill()
+        server.port = 0
         server.start()
-        assert "this broker id is registered by an earlier process" in server.process.output
+        assert "waiting until its session ends" in server.process.output
 
 
 def test_an_unreachable_zookeeper_is_waited_for_until_the_timeout(tmp_path: Path) -> None:
@@ -159,10 +200,20 @@ def test_a_data_directory_of_another_cluster_is_refused_and_nothing_is_written(
     stores.close()
 
 
-def test_a_second_broker_of_a_cluster_is_refused(tmp_path: Path, address: ZooKeeperAddress) -> None:
+def test_a_broker_id_that_is_taken_is_refused(tmp_path: Path, address: ZooKeeperAddress) -> None:
     with running_sawlog(tmp_path / "first", settings(address)):
-        log = failed_start(tmp_path / "second", "--zookeeper", str(address), "--node-id", "2")
-    assert "the cluster has broker 1 already" in log
+        log = failed_start(tmp_path / "second", "--zookeeper", str(address), "--node-id", "1")
+    assert "broker 1 is registered already" in log
+    assert "choose another --node-id" in log
+
+
+def test_a_data_directory_of_another_broker_is_refused(
+    tmp_path: Path, address: ZooKeeperAddress, tree: Session
+) -> None:
+    with running_sawlog(tmp_path, settings(address)) as server:
+        pass
+    log = failed_start(server.data, "--zookeeper", str(address), "--node-id", "2")
+    assert "the data directory belongs to broker 1, not to broker 2" in log
 
 
 def test_wrong_credentials_are_refused(tmp_path: Path, address: ZooKeeperAddress) -> None:
@@ -176,20 +227,25 @@ def test_wrong_credentials_are_refused(tmp_path: Path, address: ZooKeeperAddress
     assert "wrong" not in log
 
 
-def test_producers_do_not_stop_while_zookeeper_is_away(tmp_path: Path) -> None:
+def test_producers_outlast_a_zookeeper_that_is_away_beyond_the_session(
+    tmp_path: Path,
+) -> None:
     zookeeper = ZooKeeper(tmp_path / "zookeeper")
     chroot = zookeeper.new_chroot()
     with running_sawlog(tmp_path, settings(chroot)) as server, Admin(server.bootstrap) as admin:
         with running_load(server, admin) as load:
+            commit_offset(server)
             zookeeper.kill()
             server.process.wait_for_line("connection to ZooKeeper is lost")
-            before = load.acknowledged
             error = admin.create_topics([NewTopic("late")])["late"]
             assert error.code == ErrorCode.REQUEST_TIMED_OUT
             assert "the connection to ZooKeeper at" in str(error)
+            wait_until(lambda: not group_is_coordinated(server), server.process)
+            before = load.acknowledged
             wait_until(lambda: load.acknowledged > before + 5_000, server.process)
             zookeeper.start()
             wait_until(lambda: admin.create_topics([NewTopic("late")]) == {}, server.process)
+            assert group_is_coordinated(server)
         assert {topic.name for topic in admin.list_topics()} == {"logs", "late"}
         assert "the ZooKeeper session has ended" not in server.process.output
     zookeeper.kill()
@@ -203,12 +259,15 @@ def test_a_broker_whose_session_expired_registers_again_and_keeps_serving(
     with running_sawlog(tmp_path, own) as server, Admin(server.bootstrap) as admin:
         with running_load(server, admin) as load:
             epoch = tree.exists("/brokers/ids/1").created
+            commit_offset(server)
             proxy.cut()
             wait_until(lambda: tree.children("/brokers/ids") == [], server.process)
+            assert not group_is_coordinated(server), "another broker may coordinate it by now"
             before = load.acknowledged
             wait_until(lambda: load.acknowledged > before + 1_000, server.process)
             proxy.restore()
             server.process.wait_for_line("the ZooKeeper session has ended")
             wait_until(lambda: admin.create_topics([NewTopic("late")]) == {}, server.process)
         assert tree.exists("/brokers/ids/1").created > epoch
+        wait_until(lambda: group_is_coordinated(server), server.process)
     proxy.close()

@@ -24,7 +24,12 @@ from sawlog.server.zookeeper_address import ZooKeeperAddress
 from sawlog.server.zookeeper_requests import MAX_REQUEST_BYTES, ZooKeeperRequests
 from sawlog.server.zookeeper_store import ZooKeeperStore, digest_acl
 from support.cluster.stores import Session
-from support.server.zookeeper import Proxy, StoresOnZooKeeper, ZooKeeper
+from support.server.zookeeper import (
+    SESSION_TIMEOUT_MS,
+    Proxy,
+    StoresOnZooKeeper,
+    ZooKeeper,
+)
 from tools.kafka_node import free_port
 
 pytestmark = pytest.mark.long
@@ -186,6 +191,31 @@ def test_a_session_ended_by_another_client_is_lost_with_its_ephemerals(cut: CutS
     )
     assert cut.store.session_id != first
     assert cut.exists("/e") is None
+
+
+def test_a_session_may_have_expired_before_the_ensemble_ends_it(
+    cut: CutSession, stores: StoresOnZooKeeper
+) -> None:
+    expired: list[bool] = []
+    other = Session(stores)
+    cut.multi(Create("/e", ephemeral=True))
+    other.exists("/e", lambda _: expired.append(cut.store.may_have_expired()))
+    cut.proxy.cut()
+    cut.await_state(SessionState.SUSPENDED)
+    assert not cut.store.may_have_expired()
+    assert stores.drive(lambda: bool(expired))
+    assert expired == [True], "the client knew it when the ensemble ended the session"
+    cut.proxy.restore()
+    cut.await_state(SessionState.CONNECTED)
+    assert not cut.store.may_have_expired(), "a new session"
+
+
+def test_pings_alone_keep_a_session_from_expiring(cut: CutSession) -> None:
+    lease = cut.store._lease
+    first = lease._sent_s
+    assert cut.harness.drive(lambda: lease._sent_s > first + SESSION_TIMEOUT_MS / 1000)
+    assert not cut.store.may_have_expired()
+    assert cut.states == [SessionState.CONNECTED]
 
 
 # The ensemble

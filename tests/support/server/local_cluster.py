@@ -1,0 +1,80 @@
+"""`sawlog up` as a child process that tests start, stop and kill."""
+
+import contextlib
+import re
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psutil
+
+from support.process import ServerProcess, wait_until
+from tools.kafka_node import free_port
+
+READY = r"cluster ready: bootstrap servers (?P<servers>\S+);"
+STARTED = r"\b(?P<name>\S+) started \(process (?P<pid>\d+)\)"
+
+
+def free_ports(count: int) -> int:
+    """Return the first of `count` consecutive ports that are free now."""
+    while True:
+        first = free_port()
+        with contextlib.ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    probe = stack.enter_context(socket.socket())
+                    probe.bind(("127.0.0.1", port))
+            except (OSError, OverflowError):
+                continue
+            return first
+
+
+def up_command(data: Path, brokers: int, *options: str) -> list[str]:
+    command = [sys.executable, "-m", "sawlog", "up", "--data", str(data)]
+    return [*command, "--brokers", str(brokers), *options]
+
+
+class LocalCluster:
+    """A cluster with a ZooKeeper of its own; `start` after a stop keeps its ports and data."""
+
+    def __init__(self, data: Path, brokers: int, settings: Sequence[str] = ()) -> None:
+        self.data = data
+        self.brokers = brokers
+        first = free_ports(brokers + 1)
+        self.options = ["--zookeeper-port", str(first), "--port", str(first + 1)]
+        for setting in settings:
+            self.options += ["--set", setting]
+        self.start()
+
+    def start(self) -> None:
+        self.process = ServerProcess(up_command(self.data, self.brokers, *self.options))
+        self.bootstrap = self.process.wait_for_line(READY)["servers"]
+
+    def started(self, name: str) -> list[int]:
+        """The ids of the processes of this name, the present one last."""
+        found = (re.search(STARTED, line) for line in self.process.lines)
+        return [int(match["pid"]) for match in found if match and match["name"] == name]
+
+    def kill_child(self, name: str) -> None:
+        """Kill the present process of this name, and wait until its successor is started."""
+        count = len(self.started(name))
+        psutil.Process(self.started(name)[-1]).kill()
+        wait_until(lambda: len(self.started(name)) > count, self.process)
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+
+@contextlib.contextmanager
+def running_cluster(
+    data: Path, brokers: int, settings: Sequence[str] = ()
+) -> Iterator[LocalCluster]:
+    """Run a cluster during a `with` block, and stop it in order after it."""
+    cluster = LocalCluster(data, brokers, settings)
+    try:
+        yield cluster
+    except BaseException:
+        cluster.process.kill()
+        raise
+    assert cluster.process.terminate() == 0, cluster.process.output
