@@ -26,6 +26,7 @@ from tools.test_report import REPORT_VARIABLE
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / ".cache" / "tiers"
+BYTECODE = ROOT / ".cache" / "bytecode"
 RUN_BUDGET_S = 30 * 60
 MAX_FLAKY = 2
 SLOWEST = 10
@@ -173,7 +174,7 @@ def _run(command: Sequence[str], root: Path, *, is_printed_later: bool = False) 
         done = subprocess.run(
             command,
             cwd=root,
-            env={**os.environ, REPORT_VARIABLE: str(report)},
+            env={**environment(), REPORT_VARIABLE: str(report)},
             stdout=subprocess.PIPE if is_printed_later else None,
             stderr=subprocess.STDOUT if is_printed_later else None,
             text=True,
@@ -182,6 +183,14 @@ def _run(command: Sequence[str], root: Path, *, is_printed_later: bool = False) 
         )
         tests = json.loads(report.read_text()) if report.exists() else {}
     return Ran(done.returncode, tests, round(time.monotonic() - began, 1), done.stdout or "")
+
+
+def environment() -> dict[str, str]:
+    """Let the many Python processes of a tier compile each module once, outside the source tree."""
+    kept = dict(os.environ)
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    kept["PYTHONPYCACHEPREFIX"] = str(BYTECODE)
+    return kept
 
 
 def slowest(result: Result) -> list[tuple[float, str]]:
