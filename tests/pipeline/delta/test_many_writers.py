@@ -106,7 +106,7 @@ def test_two_landings_and_two_compactions_at_once(tmp_path: Path, random_seed: i
     )
 
 
-@pytest.mark.parametrize("kills", rounds(long=20, soak=400))
+@pytest.mark.parametrize("kills", rounds(long=10, soak=400))
 def test_writers_that_are_killed_repeatedly_lose_and_duplicate_nothing(
     tmp_path: Path, random_seed: int, kills: int
 ) -> None:

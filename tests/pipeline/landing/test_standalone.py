@@ -93,7 +93,7 @@ def test_executors_that_die_on_a_standalone_cluster_are_replaced(
 ) -> None:
     master, worker = cluster
     create_topic(server.bootstrap, "t", 3)
-    send(server.bootstrap, "t", (b"value %d" % number for number in range(200_000)))
+    send(server.bootstrap, "t", (b"value %d" % number for number in range(120_000)))
     tables = "  t: {topic: t, commit: {rows: 10000}}\n"
     file = pipeline_file(tmp_path, server.bootstrap, tables, SETTINGS)
     table = read_pipeline(str(file)).landed[0]
