@@ -50,7 +50,7 @@ def finish(worker: subprocess.Popen[str]) -> dict[str, int]:
 
 def kill(worker: subprocess.Popen[str]) -> None:
     worker.send_signal(signal.SIGKILL)
-    worker.communicate(timeout=30)
+    worker.communicate(timeout=120)
 
 
 def check(table: Table, end: int) -> None:
