@@ -22,7 +22,7 @@ SIGTERM_SHARE = 0.2  # some rounds end with a clean stop
 ACKS = {"raw-leader": 1, "raw-all": -1}
 
 
-@pytest.mark.parametrize("kills", rounds(fast=4, long=20, soak=1_000))
+@pytest.mark.parametrize("kills", rounds(fast=4, long=12, soak=1_000))
 def test_acknowledged_records_are_neither_lost_nor_duplicated(
     tmp_path: Path, kills: int, random_seed: int
 ) -> None:

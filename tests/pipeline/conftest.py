@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.programs import require
+from tools.kafka_node import SMALL_JVM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +23,10 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stopTimeout": "60s",
 }
+# For the session below and for the drivers that tests start as processes: an optimising compiler
+# takes half of the processor time of a JVM that runs for seconds.
+for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+    os.environ.setdefault(name, " ".join(SMALL_JVM))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

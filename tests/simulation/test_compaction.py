@@ -105,7 +105,7 @@ def test_power_loss_keeps_the_last_value_of_every_key(crashes: Crashes) -> None:
 
 
 @pytest.mark.parametrize(
-    "crashes", rounds(fast=Crashes([SEED], 12), long=Crashes([4], 2), soak=Crashes(range(5, 15), 0))
+    "crashes", rounds(fast=Crashes([SEED], 12), long=Crashes([4], 4), soak=Crashes(range(4, 15), 0))
 )
 def test_a_kill_keeps_the_last_value_of_every_key(crashes: Crashes) -> None:
     for seed in crashes.seeds:
@@ -115,7 +115,7 @@ def test_a_kill_keeps_the_last_value_of_every_key(crashes: Crashes) -> None:
 
 @pytest.mark.parametrize(
     "crashes",
-    rounds(fast=Crashes([SEED], 60), long=Crashes([4], 12), soak=Crashes(range(5, 25), 1)),
+    rounds(fast=Crashes([SEED], 60), long=Crashes([4], 24), soak=Crashes(range(4, 25), 1)),
 )
 def test_power_loss_while_a_swap_is_recovered_keeps_the_last_value_of_every_key(
     crashes: Crashes,

@@ -1,7 +1,9 @@
 """Other readers of the tables: deltalake, Polars, DuckDB and, if Maven has it, delta-spark."""
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -134,11 +136,13 @@ spark.stop()
 @pytest.mark.long
 @pytest.mark.spark
 def test_delta_spark_reads_every_row(lake: Table, tmp_path: Path) -> None:
-    python, jars = require_delta_spark()
+    environment, jars = require_delta_spark()
     script = tmp_path / "read.py"
     script.write_text(DELTA_SPARK)
-    command = [python, str(script), jars, lake.path]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    command = [sys.executable, str(script), jars, lake.path]
+    run = subprocess.run(
+        command, capture_output=True, text=True, timeout=900, env={**os.environ, **environment}
+    )
     assert run.returncode == 0, run.stderr[-3000:]
     rows, columns, counted = (json.loads(line) for line in run.stdout.splitlines()[-3:])
     assert columns == sorted(expected(0))

@@ -20,6 +20,7 @@ from support.pipeline.landing import create_topic, pipeline_file, records_of, se
 from support.process import ServerProcess, wait_until
 from support.programs import require_java
 from support.server.broker_process import SawlogServer, running_sawlog
+from tools.kafka_node import SMALL_JVM
 
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 
@@ -78,11 +79,12 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[s
         yield found[1], workers[0]
 
 
-SETTINGS = """\
+SETTINGS = f"""\
 spark:
   spark.executor.memory: 512m
   spark.driver.host: 127.0.0.1
   spark.driver.bindAddress: 127.0.0.1
+  spark.executor.extraJavaOptions: {" ".join(SMALL_JVM)}
 """
 
 
@@ -91,7 +93,7 @@ def test_executors_that_die_on_a_standalone_cluster_are_replaced(
 ) -> None:
     master, worker = cluster
     create_topic(server.bootstrap, "t", 3)
-    send(server.bootstrap, "t", (b"value %d" % number for number in range(200_000)))
+    send(server.bootstrap, "t", (b"value %d" % number for number in range(120_000)))
     tables = "  t: {topic: t, commit: {rows: 10000}}\n"
     file = pipeline_file(tmp_path, server.bootstrap, tables, SETTINGS)
     table = read_pipeline(str(file)).landed[0]

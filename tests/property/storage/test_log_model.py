@@ -258,7 +258,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.storage.log.producer_states.equals_except_timestamps(rebuilt)
 
 
-@pytest.mark.parametrize("examples", rounds(long=400, soak=10_000))
+@pytest.mark.parametrize("examples", rounds(long=200, soak=10_000))
 def test_log_against_model_with_many_examples(examples: int) -> None:
     run_state_machine_as_test(
         LogMachine,

@@ -16,7 +16,7 @@ from sawlog.simulation.schedule import Schedule
 from sawlog.simulation.simulated_disk import SimulatedDisk
 from sawlog.simulation.simulated_store import SimulatedStore, StoreService
 
-PATIENCE_S = 20.0
+PATIENCE_S = 180.0
 
 
 class StoreHarness(Protocol):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-GUARD_S = 60
+GUARD_S = 180
 
 ASSIGNED, REVOKED, LOST = "assigned", "revoked", "lost"
 READ, COMMITTED, REFUSED = "read", "committed", "refused"

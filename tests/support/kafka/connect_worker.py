@@ -16,7 +16,7 @@ PROGRAM = "org.apache.kafka.connect.cli.ConnectDistributed"
 STARTED_LOG = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.connect.runtime.Connect=info"
 OPTIONS = ("-Xmx384m", *SMALL_JVM, "-Xshare:auto", STARTED_LOG)
 REST_TIMEOUT_S = 60.0
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 NOT_FOUND, CONFLICT = 404, 409  # 409: the worker is rebalancing
 STRINGS = "org.apache.kafka.connect.storage.StringConverter"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"

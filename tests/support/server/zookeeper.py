@@ -22,8 +22,8 @@ from support.process import ServerProcess
 from support.programs import unavailable
 from tools.kafka_node import free_port
 
-START_TIMEOUT_S = 60
-PATIENCE_S = 60.0
+START_TIMEOUT_S = 180
+PATIENCE_S = 180.0
 TICK_MS = 500
 SESSION_TIMEOUT_MS = 4000
 HOST = "127.0.0.1"
@@ -48,8 +48,8 @@ class ZooKeeper:
         assert is_serving(self.address, START_TIMEOUT_S), self.process.output
 
     def new_chroot(self) -> ZooKeeperAddress:
-        """An address with a chroot that no other test has."""
-        return ZooKeeperAddress((self.address,), f"/test/{next(self._chroots)}")
+        """An address with a chroot that shares no node with those of other tests."""
+        return ZooKeeperAddress((self.address,), f"/test{next(self._chroots)}")
 
     def kill(self) -> None:
         self.process.kill()

@@ -75,7 +75,7 @@ def test_results_of_parallel_steps_are_merged(root: Path) -> None:
     (root / "test_one.py").write_text("def test_one():\n    assert False\n")
     (root / "test_two.py").write_text("def test_two():\n    pass\n")
     steps = (Step("one", ("test_one.py",)), Step("two", ("test_two.py",)))
-    result = run_tier(Tier("sample", steps, parallel=True), is_ci=False, root=root)
+    result = run_tier(Tier("sample", steps), is_ci=False, root=root)
     assert (result.failed, result.named("passed")) == (
         ["test_one.py::test_one"],
         ["test_two.py::test_two"],

@@ -1,9 +1,21 @@
 """`sawlog configs` against a running broker: settings of brokers, groups and loggers."""
 
+from collections.abc import Iterator
+
+import pytest
+
 from support.cli.command_line import Sawlog, rows
 from support.kafka.shared_brokers import unique
 
 KEY = "log.cleaner.backoff.ms"
+
+
+@pytest.fixture(autouse=True)
+def unset(sawlog: Sawlog) -> Iterator[None]:
+    """A test that fails leaves no settings to the next one: they share the broker."""
+    yield
+    for broker in ("1", "all"):
+        sawlog("configs", "unset", "broker", broker, "--all")
 
 
 def change(sawlog: Sawlog, *arguments: str) -> list[str]:
@@ -56,13 +68,16 @@ def test_settings_of_a_group(sawlog: Sawlog) -> None:
 
 def test_level_of_a_logger(sawlog: Sawlog) -> None:
     original, *changed = change(sawlog, "set", "broker-logger", "1", "root=FATAL")
-    assert changed == ["->", "FATAL", "broker-logger"]
-    loggers = [row[0] for row in rows(sawlog("configs", "get", "broker-logger", "1"))[1:]]
-    child = next(name for name in loggers if name != "root")
-    assert change(sawlog, "set", "broker-logger", "1", f"{child}=ERROR")[2] == "ERROR"
-    assert change(sawlog, "unset", "broker-logger", "1", child) == [
-        *("ERROR", "->", "FATAL", "broker-logger"),
-    ]
-    sawlog("configs", "set", "broker-logger", "1", "roots=WARN", code=1)
-    assert "there is no logger 'roots'; did you mean root?" in sawlog.stderr
-    assert change(sawlog, "set", "broker-logger", "1", f"root={original}")[2] == original
+    try:
+        assert changed == ["->", "FATAL", "broker-logger"]
+        loggers = [row[0] for row in rows(sawlog("configs", "get", "broker-logger", "1"))[1:]]
+        child = next(name for name in loggers if name != "root")
+        assert change(sawlog, "set", "broker-logger", "1", f"{child}=ERROR")[2] == "ERROR"
+        assert change(sawlog, "unset", "broker-logger", "1", child) == [
+            *("ERROR", "->", "FATAL", "broker-logger"),
+        ]
+        sawlog("configs", "set", "broker-logger", "1", "roots=WARN", code=1)
+        assert "there is no logger 'roots'; did you mean root?" in sawlog.stderr
+    finally:
+        restored = change(sawlog, "set", "broker-logger", "1", f"root={original}")
+    assert restored[2] == original
