@@ -3,16 +3,7 @@
 The request is answered at once if a partition has an error, if `min_bytes` are there, if
 `max_wait_ms` is 0, or if a fetch offset lies in an earlier segment than the high watermark; else it
 is parked until a high watermark moves or the timeout. Records are sent as file slices. `max_bytes`
-bounds the response, but its first batch is always whole (KIP-74).
-
-A request that names a replica reads up to the log end and reports the follower's progress, unless
-its epoch is wrong or its log diverges (KAFKA-13141). It is also answered when the high watermark
-has moved, when a request begins to wait for a commit (`is_awaited`: flush now), and when the next
-fetch of its session arrives, which reports a flush.
-
-A consumer that names its rack is sent to an in-sync replica there, if the broker's selector says so
-(KIP-392). A follower serves such consumers up to its own high watermark, and answers
-OFFSET_NOT_AVAILABLE above its log end: the leader may have that offset.
+bounds the response, but its first batch is always whole (KIP-74). Racks: KIP-392.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -80,8 +71,18 @@ def fetch(
 
 
 class _Fetch:
-    """One Fetch request: reads its partitions, and again after each move of a high watermark while
-    it is parked."""
+    """One Fetch request: reads its partitions, and again after each move of an offset while it is
+    parked.
+
+    A request that names a replica reads up to the log end and reports the follower's progress,
+    unless its epoch is wrong or its log diverges (KAFKA-13141). It is also answered when the high
+    watermark has moved, when a request begins to wait for a commit (`is_awaited`: flush now), and
+    when the next fetch of its session arrives, which reports a flush.
+
+    A consumer that names its rack is sent to an in-sync replica there, if the broker's selector
+    says so. A follower serves such consumers up to its own high watermark, and answers
+    OFFSET_NOT_AVAILABLE above its log end: the leader may have that offset.
+    """
 
     __slots__ = (
         "_broker_epoch",
@@ -283,9 +284,9 @@ class _Fetch:
         """Reply without records: the next fetch of the session is here, which reads them."""
         if self._context.purgatory.complete(self._request.client, self):
             self.abandon()
-            for _, data, _ in self._results:
-                data.records = b""
-            self._results = [(partition, data, 0) for partition, data, _ in self._results]
+            self._results = [
+                (partition, _without_records(data), 0) for partition, data, _ in self._results
+            ]
             self._request.reply(self.response())
 
     def expire(self) -> None:
@@ -334,6 +335,11 @@ def _empty_data(partition: "FetchedPartition", replica: "Replica") -> PartitionD
         replica.log.start_offset,
     )
     data.aborted_transactions = None
+    data.records = b""
+    return data
+
+
+def _without_records(data: PartitionData) -> PartitionData:
     data.records = b""
     return data
 
