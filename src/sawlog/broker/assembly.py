@@ -22,7 +22,7 @@ from sawlog.cluster.topics import Topics
 from sawlog.core.config import BrokerConfig
 from sawlog.core.config_dynamic import DynamicBrokerConfig
 from sawlog.core.ports import Clock, Disk, Random, Timer
-from sawlog.core.store import Store
+from sawlog.core.store import SessionState, Store
 from sawlog.protocol.peers import Peers
 from sawlog.storage.cleaner.cleaner_worker import StartWorker
 from sawlog.storage.log_directory import LogDirectory
@@ -76,6 +76,7 @@ def assemble(
         clock=clock,
         timer=timer,
         fetchers=fetchers,
+        is_suspended=lambda: ports.store.state is not SessionState.CONNECTED,
     )
     slots: int = config["max.incremental.fetch.session.cache.slots"]
     broker = Broker(

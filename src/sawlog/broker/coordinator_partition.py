@@ -41,7 +41,8 @@ class CoordinatorPartition:
 
     def append(self, batch: memoryview, *, is_awaited: bool) -> int:
         self._check_epoch()
-        self._partition.check_min_in_sync()
+        if self._partition.is_under_min_isr:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         header = read_header(batch)
         appended = self._partition.append(
             batch, header, origin=AppendOrigin.COORDINATOR, is_awaited=is_awaited

@@ -99,7 +99,7 @@ class FetchedPartition:
         if data.error_code:
             self.sent_watermark = -1  # so that the end of the error is news
             return True
-        return news or data.diverging_epoch.epoch >= 0
+        return news or data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0
 
 
 Key = tuple[bytes | str, int]

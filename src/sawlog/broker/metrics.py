@@ -75,6 +75,7 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
         "Logs that were found damaged below their recovery point at the start.",
         lambda: broker.directory.recovery.damaged_logs,
     )
+    _declare_replication_metrics(registry, broker)
     _declare_cleaner_metrics(registry, broker)
     registry.read_gauges(
         "sawlog_groups",
@@ -87,6 +88,50 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
         "Requests received.",
         ["api"],
         lambda: [((ApiKey(key).name,), count) for key, count in totals.requests.items()],
+    )
+
+
+def _declare_replication_metrics(registry: Registry, broker: "Components") -> None:
+    replicas = broker.replicas
+    totals = replicas.isr_totals
+    registry.read_gauge(
+        "sawlog_leader_partitions",
+        "Partitions that this broker leads.",
+        lambda: sum(1 for _ in replicas.leaders()),
+    )
+    registry.read_gauge(
+        "sawlog_under_replicated_partitions",
+        "Partitions led here with fewer in-sync replicas than replicas.",
+        lambda: sum(leader.is_under_replicated for _, leader in replicas.leaders()),
+    )
+    registry.read_gauge(
+        "sawlog_under_min_isr_partitions",
+        "Partitions led here with fewer in-sync replicas than min.insync.replicas.",
+        lambda: sum(
+            leader.is_under_min_isr(replica.log.config.min_insync_replicas)
+            for replica, leader in replicas.leaders()
+        ),
+    )
+    registry.read_counter(
+        "sawlog_isr_shrinks_total",
+        "In-sync sets from which this broker began to remove followers.",
+        lambda: totals.shrinks,
+    )
+    registry.read_counter(
+        "sawlog_isr_expands_total",
+        "In-sync sets to which this broker began to add a follower.",
+        lambda: totals.expands,
+    )
+    registry.read_counter(
+        "sawlog_failed_isr_updates_total",
+        "Changes of in-sync sets that were refused or not answered.",
+        lambda: totals.failures,
+    )
+    registry.read_gauges(
+        "sawlog_follower_lag_records",
+        "Records that a follower of partitions led here has not fetched yet, in all partitions.",
+        ["follower"],
+        lambda: [((str(node),), lag) for node, lag in sorted(replicas.follower_lags().items())],
     )
 
 

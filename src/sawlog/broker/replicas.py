@@ -5,7 +5,7 @@ broker; a log that belongs to no known topic is kept under a stray name, so that
 name starts empty. A log that cannot be opened, for lack of space or descriptors, is tried again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from sawlog.cluster.metadata_image import (
@@ -27,7 +27,7 @@ from sawlog.core.ids import (
     TopicPartition,
 )
 from sawlog.core.ports import DiskError
-from sawlog.replication.leader import IsrTotals, ReplicationContext
+from sawlog.replication.leader import IsrTotals, Leader, ReplicationContext
 from sawlog.replication.replica import Replica
 from sawlog.replication.roles import Role
 
@@ -45,6 +45,8 @@ logger = EventLogger(__name__)
 
 REOPEN_MS = 5_000
 """Delay before a log that could not be opened is tried again."""
+
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 FLUSH_BEFORE_COMMIT = "commit"
 """The value of `flush.policy` with which only flushed records are committed."""
@@ -84,9 +86,11 @@ class Replicas:
         timer: "Timer",
         fetchers: RoleListener,
         isr_writer: "IsrWriter | None" = None,
+        is_suspended: Callable[[], bool] = lambda: False,
     ) -> None:
         """`coordinators` has the owner of each internal topic, to be notified of its leadership.
-        Without `isr_writer` the in-sync sets change only by the controller's doing."""
+        Without `isr_writer` the in-sync sets change only by the controller's doing. `is_suspended`
+        tells whether the session of the coordination store is interrupted."""
         self._node_id = node_id
         self._config = config
         self.isr_totals = IsrTotals()
@@ -98,6 +102,7 @@ class Replicas:
             commits_on_flush=config["flush.policy"] == FLUSH_BEFORE_COMMIT,
             lag_max_ms=lambda: config["replica.lag.time.max.ms"],
             isr_writer=isr_writer,
+            is_suspended=is_suspended,
             totals=self.isr_totals,
         )
         self._retention_check_ms: int = config["log.retention.check.interval.ms"]
@@ -123,6 +128,48 @@ class Replicas:
         if self._metadata.image.partition(topic, index) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def readable(self, topic: str, index: int) -> Replica:
+        """Return a replica that a consumer with a rack may read: as `leader`, or a follower
+        (KIP-392)."""
+        replica = self.by_partition.get((topic, index))
+        if replica is not None and replica.role is Role.FOLLOWER and not self._directory.offline:
+            return replica
+        return self.leader(topic, index)
+
+    def preferred_read_replica(self, replica: Replica, rack: str, offset: int) -> NodeId:
+        """Return the in-sync follower in this rack from which a consumer should read, NO_NODE if it
+        should stay at the leader. Kafka's RackAwareReplicaSelector."""
+        leader, brokers = replica.leader, self._metadata.image.brokers
+        own = brokers.get(self._node_id)
+        if leader is None or self._config["replica.selector.class"] != RACK_AWARE_SELECTOR:
+            return NO_NODE
+        if own is not None and own.rack == rack:
+            return NO_NODE
+        candidates = [
+            (progress.end_offset, progress.caught_up_ms, -node)
+            for node, progress in leader.followers.items()
+            if node in leader.isr
+            and node in brokers
+            and brokers[node].rack == rack
+            and progress.start_offset <= offset <= progress.end_offset
+        ]
+        return NodeId(-max(candidates)[2]) if candidates else NO_NODE
+
+    def leaders(self) -> Iterator[tuple[Replica, Leader]]:
+        """Return the replicas that this broker leads."""
+        for replica in self.by_partition.values():
+            if replica.leader is not None:
+                yield replica, replica.leader
+
+    def follower_lags(self) -> dict[NodeId, int]:
+        """Count the records that each follower has not fetched, in all partitions led here."""
+        lags: dict[NodeId, int] = {}
+        for replica, leader in self.leaders():
+            for node, progress in leader.followers.items():
+                lag = replica.log.end_offset - max(progress.end_offset, replica.log.start_offset)
+                lags[node] = lags.get(node, 0) + max(lag, 0)
+        return lags
 
     # Images
 

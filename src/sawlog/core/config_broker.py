@@ -44,6 +44,8 @@ delete.topic.enable BOOLEAN true :: Whether topics can be deleted.
 min.insync.replicas INT 1 >=1 :: The default of a topic's min.insync.replicas.
 replica.lag.time.max.ms LONG 30000 :: A follower that was not caught up with its leader for this \
 long leaves the in-sync set.
+replica.selector.class STRING - :: org.apache.kafka.common.replica.RackAwareReplicaSelector lets \
+consumers read from an in-sync replica in their own rack (KIP-392).
 unclean.leader.election.enable BOOLEAN false :: The default of a topic's \
 unclean.leader.election.enable.
 fetch.max.bytes INT 57671680 >=1024 :: The maximum size of a fetch response, whatever the client \

@@ -57,11 +57,6 @@ class InSyncSet:
         pending = tuple(member for member in self.stored if member.node not in nodes)
         return InSyncSet(self.stored, self.partition_epoch, pending)
 
-    def written(self, partition_epoch: int) -> "InSyncSet":
-        """The pending change is stored."""
-        assert self.pending is not None
-        return InSyncSet(self.pending, partition_epoch)
-
     def adopt(self, image: PartitionImage) -> "InSyncSet":
         """Return the set of an image, unless that is not newer than this one. A newer one decides
         the pending change, which was for this partition epoch only."""

@@ -10,9 +10,9 @@ from sawlog.core.ids import LeaderEpoch, TopicId, TopicPartition
 
 class IsrWriteError(Enum):
     STALE = "stale"
-    """The leader epoch or the partition epoch is not the newest; an image with it will follow."""
+    """Another change came first, or an added member may not join."""
     UNAVAILABLE = "unavailable"
-    """There was no answer: the change may have happened or not."""
+    """The store did not answer: the change may have happened or not."""
 
 
 IsrWritten = Callable[[int | IsrWriteError], None]
@@ -20,12 +20,6 @@ IsrWritten = Callable[[int | IsrWriteError], None]
 
 
 class IsrWriter(Protocol):
-    @property
-    def is_suspended(self) -> bool:
-        """Whether the session of the coordination store is interrupted: the leader then keeps its
-        in-sync set as it is."""
-        ...
-
     def write_isr(
         self,
         name: TopicPartition,

@@ -22,7 +22,7 @@ from sawlog.replication.isr_writer import IsrWriteError, IsrWriter
 logger = EventLogger(__name__)
 
 ISR_RETRY_MS = 500
-"""Delay before a change of an in-sync set is written again that got no answer."""
+"""Delay before a change of an in-sync set is written again that failed."""
 
 
 @dataclass(slots=True)
@@ -49,6 +49,9 @@ class ReplicationContext:
     """`replica.lag.time.max.ms`."""
     isr_writer: IsrWriter | None = None
     """Without one the in-sync sets never change."""
+    is_suspended: Callable[[], bool] = lambda: False
+    """Whether the session of the coordination store is interrupted: then a leader begins no change
+    of an in-sync set, and goes on with the one that it has."""
     totals: IsrTotals = field(default_factory=IsrTotals)
 
 
@@ -147,7 +150,7 @@ class Leader:
         return len(self.in_sync.stored) < len(self._replicas)
 
     def is_under_min_isr(self, min_in_sync: int) -> bool:
-        """Whether the high watermark has to wait for members, as in Kafka since KIP-966."""
+        """Whether there are fewer members than `min_in_sync`, or than all replicas."""
         return len(self.in_sync.stored) < min(min_in_sync, len(self._replicas))
 
     # Fetches of followers
@@ -276,8 +279,12 @@ class Leader:
             self._begin(self.in_sync.removing(slow), left=slow)
 
     def _may_change(self) -> bool:
-        writer = self._context.isr_writer
-        return writer is not None and self.in_sync.pending is None and not writer.is_suspended
+        context = self._context
+        return (
+            context.isr_writer is not None
+            and self.in_sync.pending is None
+            and not context.is_suspended()
+        )
 
     def _begin(
         self,
@@ -300,26 +307,38 @@ class Leader:
         self._write(change)
 
     def _write(self, change: InSyncSet) -> None:
+        """Write the pending members, or the stored ones again if those may not join any more. Only
+        a newer partition epoch decides the change: an earlier write of it may have happened."""
         writer = self._context.isr_writer
         if self.in_sync is not change or writer is None or change.pending is None:
             return  # an image has decided the change
+        added = [member for member in change.pending if member not in change.stored]
+        members = change.pending if all(map(self._may_join, added)) else change.stored
         writer.write_isr(
             self._name,
             self._topic_id,
             self._epoch,
-            change.pending,
+            members,
             change.partition_epoch,
-            partial(self._written, change),
+            partial(self._written, change, members),
         )
 
-    def _written(self, change: InSyncSet, result: int | IsrWriteError) -> None:
+    def _may_join(self, member: InSyncMember) -> bool:
+        progress = self.followers.get(member.node)
+        return (
+            progress is not None
+            and progress.broker_epoch == member.broker_epoch
+            and self._is_alive(member.node, progress)
+        )
+
+    def _written(
+        self, change: InSyncSet, members: tuple[InSyncMember, ...], result: int | IsrWriteError
+    ) -> None:
         if self.in_sync is not change:
             return
         if isinstance(result, int):
-            self._set_in_sync(change.written(result))
+            self._set_in_sync(InSyncSet(members, result))
             self._isr_changed()
             return
         self._context.totals.failures += 1
-        if result is IsrWriteError.UNAVAILABLE:
-            # If the first write has happened after all, the next one is stale and an image follows.
-            self._context.timer.after(ISR_RETRY_MS, partial(self._write, change))
+        self._context.timer.after(ISR_RETRY_MS, partial(self._write, change))

@@ -165,7 +165,7 @@ class Replica:
     def check_min_in_sync(self) -> None:
         """NOT_ENOUGH_REPLICAS if the in-sync set is smaller than `min.insync.replicas`."""
         required = self.log.config.min_insync_replicas
-        in_sync = 0 if self.leader is None else len(self.leader.isr)
+        in_sync = 0 if self.leader is None else len(self.leader.in_sync.stored)
         if in_sync < required:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -217,7 +217,7 @@ class Replica:
         if self.leader is None:
             action(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
-        if self.high_watermark >= offset:
+        if self.log.high_watermark >= offset:
             action(None)
             return
         waiting = self._waiting
@@ -225,13 +225,15 @@ class Replica:
             offset = waiting[-1][0]
         waiting.append((offset, action))
         self._flush.request(offset)
-        _wake(self._log_end_listeners)  # followers flush at once while a request waits
+        if self._log_end_listeners:
+            _wake(self._log_end_listeners)  # followers flush at once while a request waits
 
     def watch(self, listener: OffsetListener) -> None:
         """Call `listener` at every move of the high watermark, until `unwatch`."""
         self._listeners[listener] = None
         self._request_flush()
-        _wake(self._log_end_listeners)
+        if self._log_end_listeners:
+            _wake(self._log_end_listeners)
 
     def watch_log_end(self, listener: OffsetListener) -> None:
         """Call `listener`, a follower's fetch, when the log end offset or the high watermark moves
@@ -276,10 +278,13 @@ class Replica:
         """The in-sync set has changed: the high watermark may advance (KAFKA-13091), or the records
         of waiters have too few replicas now."""
         self._advance()
-        if self._waiting and self._is_under_min_isr():
+        if self._waiting and self.is_under_min_isr:
             self._fail_waiters(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
 
-    def _is_under_min_isr(self) -> bool:
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether it leads with fewer in-sync replicas than `min.insync.replicas`, or than all
+        replicas if those are fewer: nothing is committed then, as in Kafka since KIP-966."""
         return self.leader is not None and self.leader.is_under_min_isr(
             self.log.config.min_insync_replicas
         )
@@ -287,7 +292,7 @@ class Replica:
     @property
     def can_commit_alone(self) -> bool:
         """Whether a flush of this replica commits everything that is written."""
-        return self.leader is not None and self.leader.is_sole and not self._is_under_min_isr()
+        return self.leader is not None and self.leader.is_sole and not self.is_under_min_isr
 
     def close(self, error: KafkaError) -> None:
         """Close the replica: waiters for committed offsets succeed, the others get `error`.
@@ -307,7 +312,7 @@ class Replica:
         return self.log.read(
             offset,
             max_bytes,
-            limit_offset=self.high_watermark,
+            limit_offset=self.log.high_watermark,
             whole_first_batch=whole_first_batch,
         )
 
@@ -386,7 +391,7 @@ class Replica:
             return
         committed = log.flushed_offset if self.commits_on_flush else log.end_offset
         if leader.followers:
-            if self._is_under_min_isr():
+            if self.is_under_min_isr:
                 return
             committed = leader.committed_offset(committed, log.end_offset)
         if committed <= log.high_watermark:

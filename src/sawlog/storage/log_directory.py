@@ -88,6 +88,7 @@ class LogDirectory:
         self._refused_logged_ms = -REFUSED_LOG_INTERVAL_MS
         self._config_for = config_for
         self._checkpointer = Checkpointer(self, flushes=flushes_at_checkpoint)
+        self.high_watermark_moved = self._checkpointer.high_watermark_moved  # at every commit
         self.cleaner = LogCleaner(self, cleaner_config or CleanerConfig(), start_cleaner)
 
     @property
@@ -324,9 +325,6 @@ class LogDirectory:
 
     def flushed(self, log: Log) -> None:
         self._checkpointer.changed(log)
-
-    def high_watermark_moved(self) -> None:
-        self._checkpointer.high_watermark_moved()
 
     def rolled(self, log: Log) -> None:
         self._checkpointer.rolled(log)

@@ -25,10 +25,12 @@ def change_partition(machine: SimulatedMachine, topic: str = TOPIC, **changes: A
 
 
 def join_brokers(machine: SimulatedMachine, *nodes: NodeId, epoch: int = 1_000) -> None:
-    """Apply an image with these brokers besides the simulated one."""
+    """Apply an image with these brokers besides the simulated one, each in a rack of its own."""
     broker = machine.broker
     old = broker.metadata.image
-    joined = {node: BrokerImage(node, f"host-{node}", 9092, None, epoch) for node in nodes}
+    joined = {
+        node: BrokerImage(node, f"host-{node}", 9092, f"rack-{node}", epoch) for node in nodes
+    }
     error = broker.try_apply(old, replace(old, brokers={**old.brokers, **joined}))
     assert error is None, error
 

@@ -1,5 +1,6 @@
 """A partition on a simulated disk, for tests of coordinators."""
 
+from sawlog.cluster.metadata_image import PartitionImage
 from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from sawlog.replication.replica import Replica
 from sawlog.simulation.simulated_broker import SimulatedMachine
@@ -20,6 +21,13 @@ class PartitionWorld:
     @property
     def partition(self) -> Replica:
         return self._machine.broker.replicas.by_partition["t", 0]
+
+    @property
+    def state(self) -> PartitionImage:
+        """The partition's state in the broker's image."""
+        state = self._machine.broker.metadata.image.partition("t", 0)
+        assert state is not None
+        return state
 
     def reopened(self) -> Replica:
         """Return the partition after a kill -9 and a restart."""

@@ -11,6 +11,9 @@ from sawlog.protocol.messages.offset_commit_request import (
 )
 from sawlog.simulation.keyed_workload import SETTINGS, TOPIC, KeyedWorkload
 from sawlog.simulation.simulated_broker import SimulatedMachine
+from support.broker.images import OTHER, replicate
+from support.broker.replica_fetches import FollowerSession
+from support.broker.requests import NAMED, batch_of, machine_with_topic, produce
 
 
 def test_groups_are_counted_by_type_and_state() -> None:
@@ -49,3 +52,25 @@ def test_a_damaged_log_that_is_not_compacted_is_counted() -> None:
     assert "sawlog_uncleanable_partitions 1" in registry.render()
     assert "sawlog_failed_cleanings_total 1" in registry.render()
     assert machine.disk.exists(f"{directory}/{closed}")
+
+
+def test_under_replicated_partitions_and_lags_are_counted() -> None:
+    machine = machine_with_topic(configs={"min.insync.replicas": "3"})
+    registry = Registry()
+    machine.broker.declare_metrics(registry)
+    assert "sawlog_under_replicated_partitions 0" in registry.render()
+    replicate(machine, OTHER)
+    for _ in range(3):
+        machine.ask(produce(batch_of(machine, b"v"), acks=1), NAMED)
+    FollowerSession(machine, OTHER).ask(2, 2)
+    rendered = registry.render()
+    for line in (
+        "sawlog_leader_partitions 1",
+        "sawlog_under_replicated_partitions 1",
+        "sawlog_under_min_isr_partitions 1",
+        'sawlog_follower_lag_records{follower="2"} 1',
+        'sawlog_follower_lag_records{follower="3"} 3',
+        "sawlog_isr_shrinks_total 0",
+        "sawlog_isr_expands_total 0",
+    ):
+        assert line in rendered, rendered

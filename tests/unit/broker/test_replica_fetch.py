@@ -230,6 +230,21 @@ def test_a_superseded_fetch_has_no_records() -> None:
     assert offsets(follower.news(later)) == [0]
 
 
+def test_a_fetch_that_was_parked_reports_its_progress_only_once() -> None:
+    machine, follower = led(OTHER)
+    append(machine)
+    machine.schedule.run_for(1_000)
+    follower.ask(0, 0)
+    parked = follower.send(1, 0, wait_ms=60_000)
+    FollowerSession(machine, OTHER).ask(1, 1)
+    append(machine)
+    machine.schedule.run_for(1)
+    assert parked.is_done
+    leader = machine.broker.replicas.leader(TOPIC, 0).leader
+    assert leader is not None
+    assert leader.followers[OTHER].flushed_offset == 1
+
+
 def test_the_first_fetch_of_a_follower_is_answered_at_once() -> None:
     """Without a session the follower could not report a flush behind it."""
     _, follower = led(OTHER)

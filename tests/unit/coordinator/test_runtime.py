@@ -10,6 +10,7 @@ from sawlog.coordinator.coordinator_records import Entry
 from sawlog.coordinator.plan import Operation, Plan, Timers
 from sawlog.coordinator.runtime import RELOAD_MS, CoordinatorRuntime, State
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import LeaderEpoch
 from sawlog.groups.group_records import GROUP_RECORDS
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
@@ -354,3 +355,17 @@ def test_a_timer_operation_that_raises_is_retried() -> None:
     runtime.set("k", 10, fail_once)
     world.schedule.run_for(1_000)
     assert len(attempts) == 2
+
+
+def test_a_runtime_writes_and_answers_only_in_its_leader_epoch() -> None:
+    world = PartitionWorld()
+    runtime, answers = loaded_runtime(world), Answers()
+    runtime.run(write(record("a", 1)), answers.append, answers.refuse)
+    world.schedule.run_for(100)
+    partition, state = world.partition, world.state
+    epoch = LeaderEpoch(partition.leader_epoch + 1)
+    partition.lead(epoch, state._replace(leader_epoch=epoch))
+    runtime.run(write(record("b", 2)), answers.append, answers.refuse)
+    runtime.run(lambda: Plan("seen"), answers.append, answers.refuse)
+    assert answers == ["done", ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR]
+    assert partition.log.end_offset == 1

@@ -66,6 +66,7 @@ class World:
                 commits_on_flush=commits_on_flush,
                 lag_max_ms=lambda: LAG_MAX_MS,
                 isr_writer=self.writes,
+                is_suspended=lambda: self.writes.is_suspended,
                 totals=self.totals,
             ),
             start_offset=start_offset,
@@ -247,6 +248,16 @@ def test_a_new_broker_epoch_resets_the_progress() -> None:
         world.fetch(2, 100)
 
 
+def test_a_follower_that_restarted_does_not_hold_the_watermark_back_as_one_that_joins() -> None:
+    world = World(1, 2)
+    world.fetch(2, 200, leader_end=200)
+    world.fetch(3, 100, leader_end=100)
+    assert world.committed(own=200, leader_end=200) == 100
+    world.brokers[NodeId(3)] = world.brokers[NodeId(3)]._replace(epoch=99)
+    world.fetch(3, 50, broker_epoch=99, leader_end=200)
+    assert world.committed(own=200, leader_end=200) == 200
+
+
 def test_a_member_that_restarted_gets_its_new_broker_epoch_when_it_has_caught_up() -> None:
     world = World(1, 2)
     world.brokers[NodeId(2)] = world.brokers[NodeId(2)]._replace(epoch=99)
@@ -340,13 +351,16 @@ def test_only_one_change_is_written_at_a_time() -> None:
 
 
 def test_a_stale_write_stays_pending_until_the_next_image() -> None:
+    """A write that was repeated in between may have happened before the other one."""
     world = World(1, 2)
     world.fetch(3, 100)
     world.expand(3)
     world.writes.fail(IsrWriteError.STALE)
-    world.schedule.run_for(10 * ISR_RETRY_MS)
     world.expand(3)
     assert world.writes.writes == []
+    assert world.leader.maximal_isr() == {1, 2, 3}
+    world.schedule.run_for(ISR_RETRY_MS)
+    world.writes.fail(IsrWriteError.STALE)
     assert world.leader.maximal_isr() == {1, 2, 3}
     world.leader.adopt(image((1,), partition_epoch=8))
     assert world.leader.maximal_isr() == {1}
@@ -367,6 +381,22 @@ def test_a_write_without_an_answer_is_repeated_and_stays_pending() -> None:
     world.writes.fail(IsrWriteError.STALE)
     world.leader.adopt(image((1, 2, 3), partition_epoch=8))
     assert world.isr == [1, 2, 3]
+
+
+def test_a_change_is_taken_back_by_a_write_if_the_new_member_may_not_join_any_more() -> None:
+    world = World(1, 2)
+    world.fetch(2, 100)
+    world.fetch(3, 50)
+    world.expand(3)
+    world.writes.fail(IsrWriteError.STALE)
+    del world.brokers[NodeId(3)]
+    world.schedule.run_for(ISR_RETRY_MS)
+    [write] = world.writes.writes
+    assert write.nodes == [1, 2]
+    assert world.committed() == 50, "the first write may have happened"
+    world.writes.succeed()
+    assert world.isr == [1, 2]
+    assert world.committed() == 100
 
 
 def test_an_image_decides_a_pending_write_and_its_answer_is_ignored() -> None:

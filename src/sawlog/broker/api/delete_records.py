@@ -128,15 +128,17 @@ class _DelayedDelete:
 
     def _settle(self, place: int, error: KafkaError | None) -> None:
         replica, _, result = self._left.pop(place)
-        result.error_code = 0 if error is None else int(error.code)
-        result.low_watermark = -1 if error is not None else replica.low_watermark
+        if error is None:
+            _set(result, ErrorCode.NONE, replica.low_watermark)
+        else:
+            _set(result, error.code, -1)
         if not self._left and self._purgatory.complete(self._request.client, self):
             self._request.reply(self._response)
 
     def expire(self) -> None:
         if self._purgatory.complete(self._request.client, self):
-            for _, _, result in self._left.values():
-                result.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+            for replica, _, result in self._left.values():
+                _set(result, ErrorCode.REQUEST_TIMED_OUT, replica.low_watermark)
             self._request.reply(self._response)
 
     def abandon(self) -> None:
@@ -145,3 +147,8 @@ class _DelayedDelete:
     def shut_down(self) -> None:
         """Reply with what the followers have deleted so far."""
         self.expire()
+
+
+def _set(result: DeleteRecordsPartitionResult, code: ErrorCode, low_watermark: int) -> None:
+    result.error_code = int(code)
+    result.low_watermark = low_watermark

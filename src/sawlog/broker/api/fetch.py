@@ -3,12 +3,7 @@
 The request is answered at once if a partition has an error, if `min_bytes` are there, if
 `max_wait_ms` is 0, or if a fetch offset lies in an earlier segment than the high watermark; else it
 is parked until a high watermark moves or the timeout. Records are sent as file slices. `max_bytes`
-bounds the response, but its first batch is always whole (KIP-74).
-
-A request that names a replica reads up to the log end and reports the follower's progress, unless
-its epoch is wrong or its log diverges (KAFKA-13141). It is also answered when the high watermark
-has moved, when a request begins to wait for a commit (`is_awaited`: flush now), and when the next
-fetch of its session arrives, which reports a flush.
+bounds the response, but its first batch is always whole (KIP-74). Racks: KIP-392.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -76,8 +71,18 @@ def fetch(
 
 
 class _Fetch:
-    """One Fetch request: reads its partitions, and again after each move of a high watermark while
-    it is parked."""
+    """One Fetch request: reads its partitions, and again after each move of an offset while it is
+    parked.
+
+    A request that names a replica reads up to the log end and reports the follower's progress,
+    unless its epoch is wrong or its log diverges (KAFKA-13141). It is also answered when the high
+    watermark has moved, when a request begins to wait for a commit (`is_awaited`: flush now), and
+    when the next fetch of its session arrives, which reports a flush.
+
+    A consumer that names its rack is sent to an in-sync replica there, if the broker's selector
+    says so. A follower serves such consumers up to its own high watermark, and answers
+    OFFSET_NOT_AVAILABLE above its log end: the leader may have that offset.
+    """
 
     __slots__ = (
         "_broker_epoch",
@@ -144,11 +149,15 @@ class _Fetch:
         """Return the response, the size of its records, and the bytes that count as `min_bytes`."""
         replica = self._replica(partition)
         replica.check_epoch(partition.leader_epoch)
-        watermark = replica.high_watermark
+        watermark = replica.log.high_watermark
+        if self._message.rack_id:
+            data = self._redirect(partition, replica)
+            if data is not None:
+                return data, 0, _ENOUGH
         data = _empty_data(partition, replica)
         data.aborted_transactions = [] if self._message.isolation_level == READ_COMMITTED else None
         offset = partition.fetch_offset
-        if _diverges(partition, replica, data):
+        if partition.last_fetched_epoch >= 0 and _diverges(partition, replica, data):
             return data, 0, _ENOUGH
         if watermark <= offset <= replica.log.end_offset:
             return data, 0, 0
@@ -160,6 +169,22 @@ class _Fetch:
         available = _ENOUGH if _is_in_earlier_segment(replica, offset) else piece.length
         return data, piece.length, available
 
+    def _redirect(self, partition: "FetchedPartition", replica: "Replica") -> PartitionData | None:
+        """The response that names a replica in the consumer's rack, if it should read there."""
+        offset = partition.fetch_offset
+        if replica.leader is None:
+            if offset > replica.log.end_offset:
+                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
+            return None
+        preferred = self._context.replicas.preferred_read_replica(
+            replica, self._message.rack_id, offset
+        )
+        if preferred < 0:
+            return None
+        data = _empty_data(partition, replica)
+        data.preferred_read_replica = preferred
+        return data
+
     def _read_for_replica(
         self, partition: "FetchedPartition", budget: int, is_first: bool, reports_progress: bool
     ) -> tuple[PartitionData, int, int]:
@@ -170,7 +195,7 @@ class _Fetch:
         node, log, offset = NodeId(self._replica_id), replica.log, partition.fetch_offset
         replica.leader.check_follower(node, has_epoch=partition.leader_epoch >= 0)
         data = _empty_data(partition, replica)
-        if _diverges(partition, replica, data):
+        if partition.last_fetched_epoch >= 0 and _diverges(partition, replica, data):
             return data, 0, _ENOUGH
         size = min(partition.max_bytes, max(budget, 0))
         piece = log.read(
@@ -198,13 +223,16 @@ class _Fetch:
         return data, piece.length, _ENOUGH if is_enough else piece.length
 
     def _replica(self, partition: "FetchedPartition") -> "Replica":
-        context = self._context
-        if self._request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
-            return context.replicas.leader(partition.topic, partition.index)
-        name = context.metadata.topic_name(partition.topic_id)
-        if name is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        return context.replicas.leader(name, partition.index)
+        replicas = self._context.replicas
+        name = partition.topic
+        if self._request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            found = self._context.metadata.topic_name(partition.topic_id)
+            if found is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            name = found
+        if self._message.rack_id and self._replica_id < 0:
+            return replicas.readable(name, partition.index)
+        return replicas.leader(name, partition.index)
 
     def _error(self, partition: "FetchedPartition", error: KafkaError) -> PartitionData:
         data = PartitionData(partition.index, int(error.code), -1, -1, -1)
@@ -256,9 +284,9 @@ class _Fetch:
         """Reply without records: the next fetch of the session is here, which reads them."""
         if self._context.purgatory.complete(self._request.client, self):
             self.abandon()
-            for _, data, _ in self._results:
-                data.records = b""
-            self._results = [(partition, data, 0) for partition, data, _ in self._results]
+            self._results = [
+                (partition, _without_records(data), 0) for partition, data, _ in self._results
+            ]
             self._request.reply(self.response())
 
     def expire(self) -> None:
@@ -311,12 +339,15 @@ def _empty_data(partition: "FetchedPartition", replica: "Replica") -> PartitionD
     return data
 
 
+def _without_records(data: PartitionData) -> PartitionData:
+    data.records = b""
+    return data
+
+
 def _diverges(partition: "FetchedPartition", replica: "Replica", data: PartitionData) -> bool:
     """Whether the log of the fetcher has other records before its fetch offset; `data` gets the
     epoch and offset where it has to truncate (KIP-595)."""
     last_epoch = partition.last_fetched_epoch
-    if last_epoch < 0:
-        return False
     log = replica.log
     epoch, end = log.end_offset_for_epoch(last_epoch)
     if epoch < 0 or partition.fetch_offset < log.start_offset:

@@ -3,9 +3,7 @@
 On a sole replica ListOffsets waits for the flush of all records written so far: a client that
 flushed its producer then sees its records. Negative timestamps: -1 latest, -2 earliest, -3 largest
 timestamp (KIP-734), -4 earliest local, -5 latest tiered (KIP-405, 1005), -6 earliest pending upload
-(KIP-1023); nothing is tiered here. Offsets of a new leader are OFFSET_NOT_AVAILABLE until its high
-watermark reaches the start of its epoch, else they could go back (KIP-207). A follower's request
-names its replica and gets the log end offset as the latest.
+(KIP-1023); nothing is tiered here. A follower's request names its replica: latest is the log end.
 """
 
 from collections import Counter
@@ -150,7 +148,8 @@ def _find(
 
 
 def _check_available(replica: "Replica", version: int) -> None:
-    """Reject the request of a client while the high watermark is below the start of the epoch."""
+    """Reject the request of a client while the high watermark is below the start of the leader's
+    epoch: offsets that a former leader told could go back (KIP-207)."""
     if not replica.has_current_watermark:
         raise KafkaError(
             ErrorCode.OFFSET_NOT_AVAILABLE

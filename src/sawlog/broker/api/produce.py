@@ -78,7 +78,7 @@ def produce(
                 if is_read_only:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 partition, required = _append(context, replica, data, version, acks, message)
-                if acks == ACKS_ALL and replica.high_watermark < required:
+                if acks == ACKS_ALL and replica.log.high_watermark < required:
                     uncommitted.append((replica, required, partition))
             except KafkaError as error:
                 failed = True
