@@ -17,6 +17,8 @@ CONFIGS = "kafka.admin.ConfigCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
+LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
@@ -122,6 +124,33 @@ def test_kafka_log_dirs(
     assert 1_000 < size < 1_200
     assert some == {f"{topic}-0": (size, 0, False), f"{topic}-1": (0, 0, False)}
     assert everything.items() >= {**some, f"{other}-0": (0, 0, False)}.items()
+
+
+def test_kafka_leader_election(tools: Tools, create_topic, topic: str) -> None:
+    create_topic(topic)
+    partition = ("--topic", topic, "--partition", "0")
+    elected = tools.run(LEADER_ELECTION, "--election-type", "PREFERRED", *partition)
+    assert f"Valid replica already elected for partitions {topic}-0" in elected
+    tools.run(LEADER_ELECTION, "--election-type", "UNCLEAN", "--all-topic-partitions")
+
+
+def test_kafka_reassign_partitions(tools: Tools, create_topic, topic: str, tmp_path: Path) -> None:
+    """On one broker there is nowhere to move a replica: plans that change nothing, and bad ones."""
+    create_topic(topic)
+    plan = tmp_path / "plan.json"
+
+    def write(*replicas: int) -> None:
+        partition = {"topic": topic, "partition": 0, "replicas": replicas}
+        plan.write_text(json.dumps({"version": 1, "partitions": [partition]}))
+
+    write(1)
+    execute = ("--reassignment-json-file", str(plan), "--execute")
+    assert f"started partition reassignment for {topic}-0" in tools.run(REASSIGN, *execute)
+    verified = tools.run(REASSIGN, "--reassignment-json-file", str(plan), "--verify")
+    assert f"Reassignment of partition {topic}-0 is completed." in verified
+    assert "No partition reassignments found." in tools.run(REASSIGN, "--list")
+    write(1, 4711)
+    assert "Unknown broker id 4711" in tools.refused(REASSIGN, *execute)
 
 
 def test_kafka_configs_of_users_clients_and_addresses(tools: Tools) -> None:

@@ -13,7 +13,8 @@ from sawlog.broker.metrics import BrokerMetrics
 from sawlog.broker.purgatory import Purgatory
 from sawlog.broker.replicas import FLUSH_BEFORE_COMMIT, LeadershipListener, Replicas
 from sawlog.cluster.broker_registration import Registration
-from sawlog.cluster.cluster_member import ClusterMember
+from sawlog.cluster.cluster_member import ClusterMember, OnImage, OnRefused
+from sawlog.cluster.controlled_shutdown import step_aside
 from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.cluster.internal_topics import INTERNAL_TOPICS, CoordinatorType
 from sawlog.cluster.metadata_image import MetadataImage
@@ -60,16 +61,9 @@ def assemble(
     metadata = MetadataCache()
     log_configs = LogConfigs(config, metadata)
     directory = _log_directory(ports, config, log_configs)
-    member = ClusterMember(
-        ports.store,
-        _registration_of(registration, directory, ports.store, config),
-        config,
-        clock=clock,
-        timer=timer,
-        random=random,
-        on_image=apply,
-        on_refused=image_applied,
-    )
+    completed = _registration_of(registration, directory, ports.store, config)
+    member = _cluster_member(ports, completed, config, apply, image_applied)
+    directory.on_offline(lambda: step_aside(member))
     topics = Topics(member, config, random)
     groups = GroupCoordinator(
         config, metadata, topics, directory, store, clock=clock, timer=timer, random=random
@@ -115,6 +109,25 @@ def _by_topic(
 ) -> dict[str, LeadershipListener]:
     """The coordinator of each internal topic."""
     return {topic.name: coordinators[topic.coordinator] for topic in INTERNAL_TOPICS.values()}
+
+
+def _cluster_member(
+    ports: Ports,
+    registration: Registration,
+    config: BrokerConfig,
+    on_image: OnImage,
+    on_refused: OnRefused,
+) -> ClusterMember:
+    return ClusterMember(
+        ports.store,
+        registration,
+        config,
+        clock=ports.clock,
+        timer=ports.timer,
+        random=ports.random,
+        on_image=on_image,
+        on_refused=on_refused,
+    )
 
 
 def _registration_of(

@@ -41,93 +41,117 @@ class Reassignments:
     ) -> None:
         """Begin, replace or cancel reassignments of one topic; `done` is called with the error of
         each partition, None for those that this broker's image shows."""
-        path = znodes.topic_path(name)
-        store = self._member.store
-        planned_on = self._member.image
+        _Alteration(
+            self._member,
+            self._config,
+            TopicName(name),
+            targets,
+            timeout_ms,
+            done,
+            may_change_factor=may_change_factor,
+        ).start()
 
-        def fail(error: KafkaError) -> None:
-            done(dict.fromkeys(targets, error))
 
-        def got(node: Node | StoreError) -> None:
-            topic = self._member.image.topics.get(TopicName(name))
-            if isinstance(node, StoreError):
-                fail(store_failure(node))
-            elif topic is None or topic.id != znodes.decode_assignment(node).topic_id:
-                fail(_unknown_topic(name))
-            else:
-                write(topic, znodes.decode_assignment(node))
+class _Alteration:
+    """One request for one topic: read the topic's node, plan, write, and wait for the image; if
+    another broker wrote first, all of this again."""
 
-        def write(topic: TopicImage, old: Assignment) -> None:
-            nonlocal planned_on
-            planned_on = self._member.image
-            errors: Errors = {}
-            new, operations = self._planned(topic, old, targets, errors, may_change_factor)
-            if new == old:
-                done(errors)
-                return
-            data = znodes.encode_assignment(new.topic_id, new.replicas, new.reassignments)
-            operations.append(SetData(path, data, old.version))
-            store.multi(operations, lambda result: written(result, old.version + 1, errors))
+    def __init__(
+        self,
+        member: ClusterMember,
+        config: BrokerConfig,
+        name: TopicName,
+        targets: Targets,
+        timeout_ms: int,
+        done: Callable[[Errors], None],
+        *,
+        may_change_factor: bool,
+    ) -> None:
+        self._member = member
+        self._config = config
+        self._name = name
+        self._targets = targets
+        self._timeout_ms = timeout_ms
+        self._done = done
+        self._may_change_factor = may_change_factor
+        self._planned_on = member.image
+        self._version = 0  # of the topic's node, once it is written
+        self._errors: Errors = {}
 
-        def written(result: list[Result] | StoreError, version: int, errors: Errors) -> None:
-            if isinstance(result, BadVersion):
-                self._member.when(lambda image: image is not planned_on, timeout_ms, again)
-            elif isinstance(result, StoreError):
-                fail(store_failure(result))
-            else:
-                self._member.when(lambda _: self._shows(name, version), timeout_ms, answer(errors))
-
-        def again(has_changed: bool) -> None:
-            if has_changed:
-                store.get(path, got)
-            else:
-                fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
-
-        def answer(errors: Errors) -> Callable[[bool], None]:
-            def shown(is_shown: bool) -> None:
-                late = None if is_shown else KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-                done({index: error or late for index, error in errors.items()})
-
-            return shown
-
-        if TopicName(name) in self._member.image.topics:
-            store.get(path, got)
+    def start(self) -> None:
+        if self._name in self._member.image.topics:
+            self._member.store.get(znodes.topic_path(self._name), self._got)
         else:
-            fail(_unknown_topic(name))
+            self._fail(_unknown_topic(self._name))
 
-    def _shows(self, name: str, version: int) -> bool:
-        """Whether the image is built from this version of the topic's node or a later one."""
+    def _fail(self, error: KafkaError) -> None:
+        self._done(dict.fromkeys(self._targets, error))
+
+    def _got(self, node: Node | StoreError) -> None:
+        self._planned_on = self._member.image
+        topic = self._planned_on.topics.get(self._name)
+        if isinstance(node, StoreError):
+            self._fail(store_failure(node))
+        elif topic is None or topic.id != znodes.decode_assignment(node).topic_id:
+            self._fail(_unknown_topic(self._name))
+        else:
+            self._write(topic, znodes.decode_assignment(node))
+
+    def _write(self, topic: TopicImage, old: Assignment) -> None:
+        new, operations = self._planned(topic, old)
+        if new == old:
+            self._done(self._errors)
+            return
+        data = znodes.encode_assignment(new.topic_id, new.replicas, new.reassignments)
+        operations.append(SetData(znodes.topic_path(self._name), data, old.version))
+        self._version = old.version + 1
+        self._member.store.multi(operations, self._written)
+
+    def _written(self, result: list[Result] | StoreError) -> None:
+        when = self._member.when
+        if isinstance(result, BadVersion):
+            when(lambda image: image is not self._planned_on, self._timeout_ms, self._again)
+        elif isinstance(result, StoreError):
+            self._fail(store_failure(result))
+        else:
+            when(lambda _: self._is_shown(), self._timeout_ms, self._shown)
+
+    def _again(self, has_changed: bool) -> None:
+        if has_changed:
+            self.start()
+        else:
+            self._fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+
+    def _is_shown(self) -> bool:
+        """Whether the image is built from the written version of the topic's node or a later."""
         view = self._member.view
-        topic = view.topics.get(TopicName(name))
-        return TopicName(name) not in view.changed and (
-            topic is None or topic.assignment.version >= version
+        topic = view.topics.get(self._name)
+        return self._name not in view.changed and (
+            topic is None or topic.assignment.version >= self._version
         )
 
-    def _planned(
-        self,
-        topic: TopicImage,
-        old: Assignment,
-        targets: Targets,
-        errors: Errors,
-        may_change_factor: bool,
-    ) -> tuple[Assignment, list[Operation]]:
+    def _shown(self, is_shown: bool) -> None:
+        late = None if is_shown else KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        self._done({index: error or late for index, error in self._errors.items()})
+
+    def _planned(self, topic: TopicImage, old: Assignment) -> tuple[Assignment, list[Operation]]:
         """Return the next assignment, and checks of the states that it was planned on."""
         allows_unclean = TopicConfig(self._config, topic.configs)["unclean.leader.election.enable"]
         new = old
         checks: list[Operation] = []
-        for index, target in targets.items():
-            errors[index] = None
+        for index, target in self._targets.items():
+            self._errors[index] = None
             try:
-                partition = self._partition(topic, old, index)
+                partition = _partition(topic, old, index)
                 if target is not None:
-                    check_replicas(self._member.image.brokers, target, None)
-                    if not may_change_factor:
+                    check_replicas(self._planned_on.brokers, target, None)
+                    if not self._may_change_factor:
                         _check_factor(old, index, target)
                 planned = changed(new, index, target)
                 if not allows_unclean:
                     _check_in_sync(topic.name, index, partition, planned)
             except KafkaError as error:
-                errors[index] = error
+                self._errors[index] = error
                 continue
             if planned != new:
                 state = znodes.state_path(topic.name, index)
@@ -135,13 +159,13 @@ class Reassignments:
                 new = planned
         return new, checks
 
-    def _partition(self, topic: TopicImage, old: Assignment, index: int) -> PartitionImage:
-        if 0 <= index < min(len(topic.partitions), len(old.replicas)):
-            return topic.partitions[index]
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"Unable to find partition {topic.name}:{index}.",
-        )
+
+def _partition(topic: TopicImage, old: Assignment, index: int) -> PartitionImage:
+    if 0 <= index < min(len(topic.partitions), len(old.replicas)):
+        return topic.partitions[index]
+    raise KafkaError(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {topic.name}:{index}."
+    )
 
 
 def changed(old: Assignment, index: int, target: Sequence[int] | None) -> Assignment:

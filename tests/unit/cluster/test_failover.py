@@ -101,16 +101,32 @@ def test_a_lost_session_of_a_process_is_not_another_unclean_stop() -> None:
 def test_a_deposed_controllers_write_never_lands() -> None:
     """KAFKA-6082, guarantee 13: its writes were under way when another controller was elected."""
     cluster = Cluster()
-    cluster.create("t", [0, 1, 2])
-    old = cluster.controller
-    epoch = cluster.service.tree.get("/controller_epoch")
-    cluster.service.write([SetData("/controller_epoch", b"9", epoch.stat.version)], 0)
-    gone = cluster.other
-    before = cluster.stored("t")
-    cluster.crash(gone).expire()
-    cluster.schedule.run(lambda: not cluster.members[old].member.is_controller)
-    if cluster.stored("t") != before:
-        assert cluster.stored("t").controller_epoch != 1
+    cluster.create("t", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    deposed = cluster.members[cluster.controller]
+    written = cluster.service.write
+    attempts: list[int] = []
+    landed: list[int] = []
+
+    def watching(operations, session):  # type: ignore[no-untyped-def]
+        epochs = [
+            json.loads(op.data)["controller_epoch"]
+            for op in operations
+            if isinstance(op, SetData) and op.path.endswith("/state")
+        ]
+        attempts.extend(epochs)
+        results = written(operations, session)
+        landed.extend(epochs)
+        return results
+
+    cluster.service.write = watching  # type: ignore[method-assign]
+    lost = cluster.crash(cluster.other)
+    written([SetData("/controller_epoch", b"9")], 0)
+    lost.expire()
+    assert cluster.schedule.run(lambda: bool(landed))
+    assert attempts[0] == 1, "the controller did not know it yet"
+    assert set(landed) == {9}
+    assert cluster.settle()
+    assert deposed.member.is_controller, "its node is still there: it goes on in the new epoch"
 
 
 def test_the_next_controller_finishes_what_the_last_one_began() -> None:
