@@ -15,6 +15,7 @@ from sawlog.broker.replica_fetchers import ReplicaFetchers
 from sawlog.broker.replicas import FLUSH_BEFORE_COMMIT, LeadershipListener, Replicas
 from sawlog.cluster.broker_registration import Registration
 from sawlog.cluster.cluster_member import ClusterMember, OnImage, OnRefused
+from sawlog.cluster.controlled_shutdown import step_aside
 from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.cluster.internal_topics import INTERNAL_TOPICS, CoordinatorType
 from sawlog.cluster.isr_changes import IsrChanges
@@ -66,6 +67,7 @@ def assemble(
     directory = _log_directory(ports, config, log_configs)
     completed = _registration_of(registration, directory, ports.store, config)
     member = _cluster_member(ports, completed, config, apply, image_applied)
+    directory.on_offline(lambda: step_aside(member))
     topics = Topics(member, config, random)
     groups = GroupCoordinator(
         config, metadata, topics, directory, store, clock=clock, timer=timer, random=random

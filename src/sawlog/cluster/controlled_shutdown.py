@@ -2,7 +2,7 @@
 
 The broker marks its registration. The controller elects other members of the in-sync sets, takes
 the broker out of all sets that have another member, and does not elect it again. Partitions without
-another in-sync replica stay.
+another in-sync replica stay. A broker whose data directory fails steps aside in the same way.
 """
 
 from collections.abc import Callable
@@ -38,6 +38,14 @@ def hand_over(member: ClusterMember, timeout_ms: int, done: Callable[[], None]) 
         member.announce_shutdown(announced)
     else:
         done()
+
+
+def step_aside(member: ClusterMember) -> None:
+    """Let other brokers lead for good: this one cannot write any more, because its data directory
+    is offline. It stays out of elections and in-sync sets until it is restarted."""
+    if len(member.image.brokers) > 1:
+        logger.warning("the data directory is offline: other brokers are to lead")
+        member.announce_shutdown(lambda _: None)
 
 
 def movable(image: MetadataImage, node: NodeId) -> int:

@@ -80,6 +80,7 @@ class LogDirectory:
         self.offline: DiskError | None = None
         self.was_clean = False  # whether the last stop left the marker; known after `open`
         self._directory_id = ""  # read or generated at the first use
+        self._went_offline: Callable[[], None] = lambda: None
         self.recovery = RecoveryReport()
         self.recovery_ms = 0  # how long `open` took
         self.refused_writes = 0  # for lack of disk space or descriptors
@@ -106,6 +107,10 @@ class LogDirectory:
             known = "" if found is None else found.directory_id
             self._directory_id = known or random_id_text(self.random.bytes)
         return self._directory_id
+
+    def on_offline(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when the directory has gone offline."""
+        self._went_offline = listener
 
     def has_clean_marker(self) -> bool:
         """Whether the last stop was clean; `open` removes the marker."""
@@ -323,6 +328,7 @@ class LogDirectory:
         self.cleaner.stop()
         for log in self.logs.values():
             log.stop_appends()
+        self.timer.after(0, self._went_offline)
 
     def refusal(self, error: DiskError) -> KafkaError:
         """The error of a client whose write failed. Lack of disk space or descriptors is

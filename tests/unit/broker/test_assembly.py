@@ -8,12 +8,15 @@ from sawlog.cluster.broker_registration import Registration
 from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.core.config import BrokerConfig
 from sawlog.core.ids import NodeId
+from sawlog.core.ports import DiskError
 from sawlog.simulation.simulated_broker import SimulatedMachine
 from sawlog.simulation.simulated_network import SimulatedNetwork
+from sawlog.simulation.simulated_store import StoreService
 from sawlog.simulation.stepped_cleaner import SteppedCleaner
 from sawlog.storage.log_directory import WrongOwner
 from support.broker.groups import commit, machine_with_groups
 from support.broker.requests import NAMED, batch_of, fetch, produce
+from support.cluster.member import MemberHarness
 
 
 def assembled(machine: SimulatedMachine, node_id: int, applied: list[Exception | None]) -> Broker:
@@ -69,3 +72,28 @@ def test_first_image_reports_a_directory_of_another_broker() -> None:
     assembled(machine, 2, applied).start()
     assert machine.schedule.run(lambda: bool(applied))
     assert isinstance(applied[0], WrongOwner)
+
+
+def test_a_broker_with_a_failed_directory_lets_others_lead() -> None:
+    machine = SimulatedMachine(1)
+    service = StoreService(machine.schedule, 1)
+    other = MemberHarness(machine.schedule, service.connect(), 2, directory="other").start()
+    ports = Ports(
+        machine.schedule,
+        machine.schedule,
+        machine.random,
+        machine.disk,
+        service.connect(),
+        start_cleaner=lambda _: SteppedCleaner(machine.disk, machine.schedule),
+    )
+    applied: list[Exception | None] = []
+    broker = assemble(
+        ports, BrokerConfig({}), Registration(NodeId(1), "host", 9092), applied.append
+    )
+    broker.start()
+    assert machine.schedule.run(lambda: len(other.image.brokers) == 2 and bool(applied))
+    registered = other.image.brokers[NodeId(1)]
+    assert registered.directory_id == broker.components.directory.directory_id
+    assert not registered.is_shutting_down
+    broker.components.directory.fail(DiskError("t-0", "fsync failed"))
+    assert machine.schedule.run(lambda: other.image.brokers[NodeId(1)].is_shutting_down)
