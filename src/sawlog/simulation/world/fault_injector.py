@@ -78,7 +78,7 @@ class FaultInjector:
             if node.store is not None:
                 node.store.resume()
             if node.is_offline:
-                node.kill()
+                node.lose_power()
             if not node.is_running:
                 node.boot()
             if node.clock.offset_ms:
@@ -140,7 +140,8 @@ class FaultInjector:
         self._later(fault, partial(self._heal_disk, node))
 
     def _failed_fsync(self, fault: Fault, node: SimulatedNode) -> None:
-        """The directory goes offline; a supervisor restarts the broker after a while."""
+        """The directory goes offline; the machine is restarted after a while. Not the process
+        alone: its successor would read pages that the kernel never writes to the disk."""
         if node.is_running:
             node.disk.fails_syncs = True
             self._later(fault, partial(self._replace_process, node))
@@ -148,7 +149,7 @@ class FaultInjector:
     def _replace_process(self, node: SimulatedNode) -> None:
         self._heal_disk(node)
         if node.is_offline:
-            node.kill()
+            node.lose_power()
             node.boot()
 
     def _slow_disk(self, fault: Fault, node: SimulatedNode) -> None:

@@ -146,7 +146,13 @@ class Simulation:
     # Events
 
     def _step(self) -> None:
-        if not self.cluster.step():
+        try:
+            has_event = self.cluster.step()
+        except Violation:
+            raise
+        except Exception as error:
+            raise Violation("errors", f"an event failed: {error!r}") from error
+        if not has_event:
             raise Violation("liveness", "no event is left")
         self.events += 1
         self.observer.after_event()
