@@ -86,7 +86,6 @@ def assemble(
         isr_writer=IsrChanges(member),
         is_suspended=lambda: ports.store.state is not SessionState.CONNECTED,
     )
-    slots: int = config["max.incremental.fetch.session.cache.slots"]
     broker = Broker(
         Components(
             node_id=registration.id,
@@ -104,13 +103,18 @@ def assemble(
             replicas=replicas,
             fetchers=fetchers,
             groups=groups,
-            fetch_sessions=FetchSessions(clock, random, slots),
+            fetch_sessions=_fetch_sessions(ports, config),
             fetch_max_bytes=config["fetch.max.bytes"],
             purgatory=Purgatory(timer),
             metrics=BrokerMetrics(),
         )
     )
     return broker
+
+
+def _fetch_sessions(ports: Ports, config: BrokerConfig) -> FetchSessions:
+    slots: int = config["max.incremental.fetch.session.cache.slots"]
+    return FetchSessions(ports.clock, ports.random, slots)
 
 
 def _by_topic(

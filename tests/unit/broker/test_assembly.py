@@ -9,6 +9,7 @@ from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.core.config import BrokerConfig
 from sawlog.core.ids import NodeId
 from sawlog.core.ports import DiskError
+from sawlog.core.store import Store
 from sawlog.simulation.simulated_broker import SimulatedMachine
 from sawlog.simulation.simulated_network import SimulatedNetwork
 from sawlog.simulation.simulated_store import StoreService
@@ -19,16 +20,20 @@ from support.broker.requests import NAMED, batch_of, fetch, produce
 from support.cluster.member import MemberHarness
 
 
-def assembled(machine: SimulatedMachine, node_id: int, applied: list[Exception | None]) -> Broker:
-    ports = Ports(
+def ports_of(machine: SimulatedMachine, store: Store) -> Ports:
+    return Ports(
         machine.schedule,
         machine.scope,
         machine.random,
         machine.disk,
-        EmbeddedStore(machine.disk, machine.scope),
+        store,
         SimulatedNetwork(machine.schedule, 1).peers("host", machine.scope),
         start_cleaner=lambda _: SteppedCleaner(machine.disk, machine.scope),
     )
+
+
+def assembled(machine: SimulatedMachine, node_id: int, applied: list[Exception | None]) -> Broker:
+    ports = ports_of(machine, EmbeddedStore(machine.disk, machine.scope))
     registration = Registration(NodeId(node_id), "host", 9092)
     return assemble(ports, BrokerConfig({}), registration, applied.append)
 
@@ -78,14 +83,7 @@ def test_a_broker_with_a_failed_directory_lets_others_lead() -> None:
     machine = SimulatedMachine(1)
     service = StoreService(machine.schedule, 1)
     other = MemberHarness(machine.schedule, service.connect(), 2, directory="other").start()
-    ports = Ports(
-        machine.schedule,
-        machine.schedule,
-        machine.random,
-        machine.disk,
-        service.connect(),
-        start_cleaner=lambda _: SteppedCleaner(machine.disk, machine.schedule),
-    )
+    ports = ports_of(machine, service.connect())
     applied: list[Exception | None] = []
     broker = assemble(
         ports, BrokerConfig({}), Registration(NodeId(1), "host", 9092), applied.append
