@@ -22,6 +22,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stopTimeout": "60s",
+    "spark.python.authenticate.socketTimeout": "120s",
 }
 # For the session below and for the drivers that tests start as processes: an optimising compiler
 # takes half of the processor time of a JVM that runs for seconds.

@@ -52,7 +52,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(root: Path, text: str, *, is_ci: bool) -> Result:
     (root / "test_sample.py").write_text(text)
-    tier = Tier("sample", (Step("tests", ()),), retries_in_ci=True)
+    tier = Tier("sample", ((Step("tests", ()),),), retries_in_ci=True)
     return run_tier(tier, is_ci=is_ci, root=root)
 
 
@@ -75,7 +75,7 @@ def test_results_of_parallel_steps_are_merged(root: Path) -> None:
     (root / "test_one.py").write_text("def test_one():\n    assert False\n")
     (root / "test_two.py").write_text("def test_two():\n    pass\n")
     steps = (Step("one", ("test_one.py",)), Step("two", ("test_two.py",)))
-    result = run_tier(Tier("sample", steps), is_ci=False, root=root)
+    result = run_tier(Tier("sample", (steps,)), is_ci=False, root=root)
     assert (result.failed, result.named("passed")) == (
         ["test_one.py::test_one"],
         ["test_two.py::test_two"],
@@ -135,7 +135,8 @@ def test_every_test_runs_in_exactly_one_step(markers: tuple[bool, ...]) -> None:
     steps = [
         (tier.name, step.title)
         for tier in TIERS.values()
-        for step in tier.steps
+        for stage in tier.stages
+        for step in stage
         if not step.program and eval(step.arguments[-1], {}, dict(names))
     ]
     assert len(steps) == 1

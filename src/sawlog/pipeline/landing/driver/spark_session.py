@@ -130,6 +130,8 @@ def build_session(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.streaming.stopTimeout": "60s",
+        # For a Python process to connect to a busy JVM; the default is 15 s.
+        "spark.python.authenticate.socketTimeout": "120s",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.adaptive.enabled": "false",
         "spark.scheduler.mode": "FAIR",
