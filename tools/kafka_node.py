@@ -6,6 +6,7 @@ from `tools.kafka_jars`.
 """
 
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -18,6 +19,7 @@ CLUSTER_ID = "c2F3bG9nLWthZmthLW5vZA"
 NODE_ID = 1
 HOST = "127.0.0.1"
 FORMAT_TIMEOUT_S = 120
+SERVER_PORTS = (10_000, 32_000)
 # The JVM options of Kafka's start scripts.
 DEFAULT_JVM = (
     "-server",
@@ -30,6 +32,7 @@ DEFAULT_JVM = (
 # The heap of a broker in Kafka's start scripts.
 DEFAULT_HEAP = ("-Xmx1g", "-Xms1g")
 SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # fast start, for short runs
+_unseeded = random.SystemRandom()  # tests seed the other generator, all with the same seed
 _LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel="
 
 
@@ -37,12 +40,21 @@ class KafkaUnavailable(Exception):
     """Java or the jars of Kafka are missing; the text says how to get them."""
 
 
-def free_port() -> int:
-    """A loopback port that is free at this moment."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+def free_port(count: int = 1) -> int:
+    """The first of `count` consecutive loopback ports that are free at this moment.
+
+    They lie below those that the system gives to outgoing connections: a server that is restarted
+    at its port would otherwise find it taken now and then.
+    """
+    while True:
+        first = _unseeded.randrange(*SERVER_PORTS)
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind((HOST, port))
+        except OSError:
+            continue
+        return first
 
 
 def java_command(

@@ -121,11 +121,12 @@ def test_a_restarted_broker_finds_its_topics_in_zookeeper(
 def test_the_zookeeper_command_runs_a_server_that_keeps_its_data(tmp_path: Path) -> None:
     where = parse_zookeeper(f"127.0.0.1:{free_port()}/sawlog")
     command = [sys.executable, "-m", "sawlog", "zookeeper", "--data", str(tmp_path / "zookeeper")]
+    patient = settings(where) | {"zookeeper.connection.timeout.ms": "180000"}
     with contextlib.ExitStack() as stack:
         for is_second in (False, True):
             server = ServerProcess([*command, "--listen", where.hosts])
             stack.callback(server.kill)
-            with running_sawlog(tmp_path, settings(where)) as broker, Admin(broker.bootstrap) as a:
+            with running_sawlog(tmp_path, patient) as broker, Admin(broker.bootstrap) as a:
                 if not is_second:
                     assert a.create_topics([NewTopic("logs")]) == {}
                 assert {topic.name for topic in a.list_topics()} == {"logs"}

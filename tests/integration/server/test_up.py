@@ -13,7 +13,6 @@ from sawlog.client import Admin, NewTopic
 from support.process import ServerProcess, wait_until
 from support.server.local_cluster import (
     LocalCluster,
-    free_ports,
     running_cluster,
     up_command,
 )
@@ -131,7 +130,7 @@ def test_no_process_survives_a_killed_supervisor(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_during_the_start_ends_everything(tmp_path: Path) -> None:
-    first = free_ports(2)
+    first = free_port(2)
     options = ("--zookeeper-port", str(first), "--port", str(first + 1))
     process = ServerProcess(up_command(tmp_path, 1, *options))
     process.wait_for_line("zookeeper started")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from support.process import KEEP_OLD_RECORDS, ServerProcess
+from tools.kafka_node import free_port
 
 NODE_ID = 1
 READY = r"\bready\b.*?\b(?P<host>\d+\.\d+\.\d+\.\d+):(?P<port>\d+)"
@@ -17,7 +18,7 @@ class SawlogServer:
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.data = directory / "data"
         self.host = "127.0.0.1"
-        self.port = 0
+        self.port = free_port()
         self.settings = KEEP_OLD_RECORDS | dict(settings or {})
         directory.mkdir(parents=True, exist_ok=True)
         self.start()

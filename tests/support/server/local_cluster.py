@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import socket
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,20 +15,6 @@ READY = r"cluster ready: bootstrap servers (?P<servers>\S+);"
 STARTED = r"\b(?P<name>\S+) started \(process (?P<pid>\d+)\)"
 
 
-def free_ports(count: int) -> int:
-    """Return the first of `count` consecutive ports that are free now."""
-    while True:
-        first = free_port()
-        with contextlib.ExitStack() as stack:
-            try:
-                for port in range(first, first + count):
-                    probe = stack.enter_context(socket.socket())
-                    probe.bind(("127.0.0.1", port))
-            except (OSError, OverflowError):
-                continue
-            return first
-
-
 def up_command(data: Path, brokers: int, *options: str) -> list[str]:
     command = [sys.executable, "-m", "sawlog", "up", "--data", str(data)]
     return [*command, "--brokers", str(brokers), *options]
@@ -41,7 +26,7 @@ class LocalCluster:
     def __init__(self, data: Path, brokers: int, settings: Sequence[str] = ()) -> None:
         self.data = data
         self.brokers = brokers
-        first = free_ports(brokers + 1)
+        first = free_port(brokers + 1)
         self.options = ["--zookeeper-port", str(first), "--port", str(first + 1)]
         for setting in settings:
             self.options += ["--set", setting]
