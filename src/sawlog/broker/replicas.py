@@ -241,7 +241,7 @@ class Replicas:
         elif state.leader == NO_NODE:
             replica.lose_leader(state.leader_epoch)
         else:
-            replica.follow(state.leader_epoch, state.leader)
+            replica.follow(state.leader_epoch, state.leader, unclean_epoch=state.unclean_epoch)
         self._fetchers.role_changed(replica)
 
     def reconfigure(self) -> None:

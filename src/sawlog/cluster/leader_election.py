@@ -195,11 +195,13 @@ def _elected(
         if (member := old.member(node)) is not None and _has_its_log(electorate, member)
     ]
     chosen = intact or _last_with_its_directory(electorate, old, live)
-    if not chosen and electorate.allows_unclean:
+    is_unclean = not chosen and electorate.allows_unclean
+    if is_unclean:
         chosen = live[:1]
     if chosen:
         members = tuple(electorate.current(node) for node in chosen)
-        return _led_by(electorate, chosen[0], old._replace(members=members))
+        new = _led_by(electorate, chosen[0], old._replace(members=members))
+        return new._replace(unclean_epoch=new.leader_epoch) if is_unclean else new
     offline = old._replace(members=_without_damaged(electorate, old))
     return offline if old.leader == NO_NODE else _led_by(electorate, NO_NODE, offline)
 

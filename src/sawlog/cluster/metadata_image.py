@@ -13,6 +13,7 @@ from sawlog.cluster.internal_topics import is_internal
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName
 
 NO_NODE = NodeId(-1)
+NO_EPOCH = -1
 
 
 class ConfigKind(Enum):
@@ -86,7 +87,8 @@ class PartitionImage(NamedTuple):
 
     `partition_epoch` is the version of the state node, for compare-and-set. `members` describes the
     nodes of `isr` in the same order. `adding` and `removing` are the replicas that a reassignment
-    under way adds and removes; `replicas` has both until it is complete.
+    under way adds and removes; `replicas` has both until it is complete. `unclean_epoch` is the
+    leader epoch of the last unclean election: records that were committed before may be lost.
     """
 
     leader: NodeId
@@ -97,6 +99,7 @@ class PartitionImage(NamedTuple):
     members: tuple[InSyncMember, ...] = ()
     adding: tuple[NodeId, ...] = ()
     removing: tuple[NodeId, ...] = ()
+    unclean_epoch: int = NO_EPOCH
 
 
 @dataclass(frozen=True, slots=True)

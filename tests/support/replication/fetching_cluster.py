@@ -246,6 +246,21 @@ class FetchingCluster:
         epoch = LeaderEpoch(self.state.leader_epoch + 1)
         self._change(self.state._replace(leader=NodeId(number), leader_epoch=epoch), unaware)
 
+    def elect_uncleanly(self, number: int) -> None:
+        """Make a broker that is not in sync the leader, alone in the in-sync set."""
+        node = NodeId(number)
+        epoch = LeaderEpoch(self.state.leader_epoch + 1)
+        member = InSyncMember(node, self.image.brokers[node].epoch, "")
+        self._change(
+            self.state._replace(
+                leader=node,
+                leader_epoch=epoch,
+                isr=(node,),
+                members=(member,),
+                unclean_epoch=epoch,
+            )
+        )
+
     def inform(self, number: int) -> None:
         """Give a broker the newest image."""
         self[number].apply(self.image)

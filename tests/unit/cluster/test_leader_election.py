@@ -146,7 +146,19 @@ def test_an_unclean_leader_is_alone_in_sync() -> None:
 
 def test_a_clean_member_is_preferred_to_an_unclean_election() -> None:
     live = electorate(broker(1, 11, "empty"), broker(3), unclean=True)
-    assert outcome(next_state(live, REPLICAS, state(1, *ALL))) == (3, 8, (3,))
+    new = next_state(live, REPLICAS, state(1, *ALL))
+    assert outcome(new) == (3, 8, (3,))
+    assert new is not None
+    assert new.unclean_epoch == -1
+
+
+def test_the_epoch_of_an_unclean_election_is_kept_by_later_clean_ones() -> None:
+    unclean = next_state(electorate(broker(2), unclean=True), REPLICAS, state(1, member(1)))
+    assert unclean is not None
+    assert unclean.unclean_epoch == unclean.leader_epoch == 8
+    clean = next_state(electorate(broker(2, 11)), REPLICAS, unclean)
+    assert clean is not None
+    assert (clean.leader_epoch, clean.unclean_epoch) == (9, 8)
 
 
 # flush.policy=os
