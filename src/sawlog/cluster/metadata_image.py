@@ -66,6 +66,10 @@ class BrokerImage(NamedTuple):
         return f"host {self.host}" if self.rack is None else f"rack {self.rack}"
 
 
+DAMAGED_DIRECTORY = "damaged"
+"""The directory id of an in-sync member that lost records, and is the last: it matches none."""
+
+
 class InSyncMember(NamedTuple):
     """A member of an in-sync set: the broker epoch under which the replica caught up, and the data
     directory in which it did. The directory id is empty if it was not recorded."""

@@ -25,6 +25,7 @@ from sawlog.storage import log_files
 from sawlog.storage.checkpointer import Checkpointer
 from sawlog.storage.cleaner.cleaner_worker import StartWorker
 from sawlog.storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
+from sawlog.storage.damaged_logs import DamagedLogs
 from sawlog.storage.flusher import Flusher
 from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
@@ -86,6 +87,7 @@ class LogDirectory:
         self.refused_writes = 0  # for lack of disk space or descriptors
         self.missing: dict[TopicPartition, int] = {}
         """Recovery points of logs that are in the checkpoint and not on disk."""
+        self.damaged = DamagedLogs(disk)
         self._deleted: deque[tuple[str, list[str]]] = deque()  # directories with files to unlink
         self._refused_logged_ms = -REFUSED_LOG_INTERVAL_MS
         self._config_for = config_for
@@ -162,6 +164,9 @@ class LogDirectory:
             self.disk.sync_directory("")  # some may have been created and never flushed
         self.recovery_ms = self.clock.monotonic_ms() - began_ms
         self._log_recovery()
+        noted = self._read_offsets(log_files.DAMAGED_LOGS, names) or {}
+        # Before recovery points are lowered: the next start would find nothing missing.
+        self.damaged.start(noted, dict.fromkeys(self.missing, 0) | self.recovery.lost_from)
         self._checkpointer.start(points, start_offsets, watermarks)
         self.cleaner.start(cleaned)
         self.timer.after(EXPIRE_PRODUCERS_MS, self._expire_producers)
@@ -292,6 +297,14 @@ class LogDirectory:
     def _forget(self, log: Log) -> None:
         self._checkpointer.forget(log)
         self.cleaner.forget(log)
+        self.forget_damage(log.tp)
+
+    def forget_damage(self, tp: TopicPartition) -> None:
+        """The log is not one of this directory any more; its entry is left over if that fails."""
+        try:
+            self.damaged.remove(tp)
+        except DiskError as error:
+            logger.warning("damaged log not forgotten", log=str(tp), reason=str(error))
 
     def _remove_some(self) -> None:
         """Unlink a few files of deleted logs at a time, off the loop: large files take long."""

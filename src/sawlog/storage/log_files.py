@@ -42,6 +42,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 WATERMARKS = "replication-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+DAMAGED_LOGS = "damaged-log-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 RESTORING = "restore-in-progress"
 """Marks a data directory into which a backup is being restored; no broker starts on it."""
@@ -54,6 +55,7 @@ _DIRECTORY_FILES = (
     WATERMARKS,
     START_OFFSETS,
     CLEANER_OFFSETS,
+    DAMAGED_LOGS,
     CLEAN_SHUTDOWN,
 )
 _TEMPORARY = ".tmp"

@@ -8,7 +8,7 @@ from sawlog.cluster.leader_election import (
     preferred_state,
     unclean_state,
 )
-from sawlog.cluster.metadata_image import NO_NODE, BrokerImage, InSyncMember
+from sawlog.cluster.metadata_image import DAMAGED_DIRECTORY, NO_NODE, BrokerImage, InSyncMember
 from sawlog.cluster.znodes import PartitionState
 from sawlog.core.ids import LeaderEpoch, NodeId
 
@@ -142,6 +142,14 @@ def test_a_member_without_a_recorded_directory_qualifies() -> None:
 def test_an_unclean_leader_is_alone_in_sync() -> None:
     live = electorate(broker(2), broker(3), unclean=True)
     assert outcome(next_state(live, REPLICAS, state(1, member(1)))) == (2, 8, (2,))
+
+
+def test_an_unclean_election_prefers_a_replica_without_damage() -> None:
+    live = electorate(broker(1), broker(2), unclean=True)
+    damaged = state(NO_NODE, member(1, 10, DAMAGED_DIRECTORY))
+    assert outcome(next_state(live, REPLICAS, damaged)) == (2, 8, (2,))
+    alone = electorate(broker(1), unclean=True)
+    assert outcome(next_state(alone, REPLICAS, damaged)) == (1, 8, (1,))
 
 
 def test_a_clean_member_is_preferred_to_an_unclean_election() -> None:
