@@ -33,6 +33,8 @@ from sawlog.protocol.peers import Peers
 from sawlog.storage.cleaner.cleaner_worker import StartWorker
 from sawlog.storage.log_directory import LogDirectory
 
+SESSION_SLOTS = "max.incremental.fetch.session.cache.slots"
+
 ImageApplied = Callable[[Exception | None], None]
 """Called after each metadata image, with the error if the broker could not apply it, and with the
 error of a registration that is refused."""
@@ -86,7 +88,6 @@ def assemble(
         isr_writer=IsrChanges(member),
         is_suspended=lambda: ports.store.state is not SessionState.CONNECTED,
     )
-    slots: int = config["max.incremental.fetch.session.cache.slots"]
     broker = Broker(
         Components(
             node_id=registration.id,
@@ -104,7 +105,7 @@ def assemble(
             replicas=replicas,
             fetchers=fetchers,
             groups=groups,
-            fetch_sessions=FetchSessions(clock, random, slots),
+            fetch_sessions=FetchSessions(clock, random, config[SESSION_SLOTS]),
             fetch_max_bytes=config["fetch.max.bytes"],
             purgatory=Purgatory(timer),
             metrics=BrokerMetrics(),
