@@ -101,7 +101,7 @@ class Coordination:
             )
         node = await self._call(lambda done: self.store.get(znodes.CLUSTER_ID, done))
         found = None if isinstance(node, NoNode) else znodes.decode_cluster_id(_or_raise(node))
-        if found != meta.cluster_id:
+        if not meta.may_belong_to(found, node_id):
             assert self._options is not None
             raise OSError(
                 f"the data directory belongs to cluster {meta.cluster_id}, but ZooKeeper at"

@@ -103,7 +103,7 @@ class LogDirectory:
     @property
     def directory_id(self) -> str:
         """The id of the directory, known before it is opened: that of meta.properties, or a new one
-        that `identify` writes."""
+        that `reserve` or `identify` writes."""
         if not self._directory_id:
             found = self._read_meta()
             known = "" if found is None else found.directory_id
@@ -187,10 +187,19 @@ class LogDirectory:
             milliseconds=self.recovery_ms,
         )
 
+    def reserve(self, node_id: int) -> None:
+        """Write the id of a new directory before the broker registers with it: after a kill in
+        between, the next process must have the same. The cluster is not known yet."""
+        found = self._read_meta()
+        if found is None or not found.directory_id:
+            cluster_id = log_files.UNKNOWN_CLUSTER if found is None else found.cluster_id
+            meta = log_files.MetaProperties(cluster_id, node_id, self.directory_id)
+            self.disk.replace(log_files.META_PROPERTIES, log_files.encode_meta_properties(meta))
+
     def identify(self, cluster_id: str, node_id: int) -> None:
         """Write meta.properties, or check it: WrongOwner if it names another broker."""
         found = self._read_meta()
-        if found is not None and (found.cluster_id, found.node_id) != (cluster_id, node_id):
+        if found is not None and not found.may_belong_to(cluster_id, node_id):
             raise WrongOwner(
                 log_files.META_PROPERTIES,
                 f"the data directory belongs to node {found.node_id} of cluster"

@@ -71,12 +71,20 @@ class CorruptFile(Exception):
     """The contents of a small file cannot be right."""
 
 
+UNKNOWN_CLUSTER = ""
+"""The cluster id in meta.properties until the broker has joined a cluster."""
+
+
 class MetaProperties(NamedTuple):
     """The broker that owns a data directory."""
 
     cluster_id: str
     node_id: int
     directory_id: str
+
+    def may_belong_to(self, cluster_id: str | None, node_id: int) -> bool:
+        is_cluster = self.cluster_id in (UNKNOWN_CLUSTER, cluster_id)
+        return is_cluster and self.node_id == node_id
 
 
 def offset_name(offset: int, suffix: str) -> str:

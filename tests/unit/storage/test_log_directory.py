@@ -276,6 +276,21 @@ def test_the_directory_belongs_to_one_broker() -> None:
             storage.directory.identify(cluster_id, node_id)
 
 
+def test_a_reserved_directory_id_stays_when_the_cluster_is_known() -> None:
+    storage = SimulatedStorage()
+    storage.directory.reserve(1)
+    reserved = storage.directory.directory_id
+    storage.restart()
+    assert storage.directory.directory_id == reserved
+    with pytest.raises(WrongOwner):
+        storage.directory.identify("cluster", 2)
+    storage.directory.identify("cluster", 1)
+    storage.restart()
+    assert storage.directory.directory_id == reserved
+    with pytest.raises(WrongOwner):
+        storage.directory.identify("other", 1)
+
+
 def test_checkpoints_are_written_at_an_interval() -> None:
     storage = SimulatedStorage()
     storage.append(3)
