@@ -89,9 +89,10 @@ class Broker:
         self.purgatory.shut_down()
         self.components.fetchers.close()
         self.groups.close()
+        broker_epoch = self.components.member.broker_epoch
 
         def left() -> None:
-            self.replicas.close()
+            self.replicas.close(broker_epoch)
             done()
 
         self.components.member.stop(left)

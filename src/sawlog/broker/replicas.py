@@ -17,6 +17,7 @@ from sawlog.cluster.metadata_image import (
     TopicImage,
     changed_topics,
 )
+from sawlog.core.config_broker import FLUSH_BEFORE_COMMIT
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import (
@@ -48,9 +49,6 @@ REOPEN_MS = 5_000
 """Delay before a log that could not be opened is tried again."""
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-
-FLUSH_BEFORE_COMMIT = "commit"
-"""The value of `flush.policy` with which only flushed records are committed."""
 
 
 class LeadershipListener(Protocol):
@@ -342,9 +340,10 @@ class Replicas:
         replica.close(error)
         self._directory.delete(name)
 
-    def close(self) -> None:
-        """Close all logs cleanly. Closing flushes, so requests that wait for a commit succeed."""
-        self._directory.close_cleanly()
+    def close(self, broker_epoch: int) -> None:
+        """Close all logs cleanly. Closing flushes, so requests that wait for a commit succeed. The
+        marker of the clean stop has the epoch under which the broker was registered."""
+        self._directory.close_cleanly(broker_epoch)
         for replica in self.by_partition.values():
             replica.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 

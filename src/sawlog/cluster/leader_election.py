@@ -17,10 +17,8 @@ from sawlog.cluster.metadata_image import (
     InSyncMember,
 )
 from sawlog.cluster.znodes import PartitionState
+from sawlog.core.config_broker import FLUSH_BEFORE_COMMIT
 from sawlog.core.ids import LeaderEpoch, NodeId
-
-FLUSH_BEFORE_COMMIT = "commit"
-"""The value of `flush.policy` with which an acknowledged record is on every member's disk."""
 
 
 class Electorate(NamedTuple):

@@ -22,7 +22,7 @@ from sawlog.core.ports import (
     TooManyOpenFiles,
 )
 from sawlog.storage import log_files
-from sawlog.storage.checkpointer import Checkpointer
+from sawlog.storage.checkpointer import INTERVAL_MS, Checkpointer
 from sawlog.storage.cleaner.cleaner_worker import StartWorker
 from sawlog.storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
 from sawlog.storage.damaged_logs import DamagedLogs
@@ -67,6 +67,7 @@ class LogDirectory:
         *,
         config_for: Callable[[TopicName], LogConfig],
         flushes_at_checkpoint: bool = True,
+        watermark_interval_ms: int = INTERVAL_MS,
         cleaner_config: CleanerConfig | None = None,
         start_cleaner: StartWorker | None = None,
     ) -> None:
@@ -91,7 +92,9 @@ class LogDirectory:
         self._deleted: deque[tuple[str, list[str]]] = deque()  # directories with files to unlink
         self._refused_logged_ms = -REFUSED_LOG_INTERVAL_MS
         self._config_for = config_for
-        self._checkpointer = Checkpointer(self, flushes=flushes_at_checkpoint)
+        self._checkpointer = Checkpointer(
+            self, flushes=flushes_at_checkpoint, watermark_interval_ms=watermark_interval_ms
+        )
         self.high_watermark_moved = self._checkpointer.high_watermark_moved  # at every commit
         self.cleaner = LogCleaner(self, cleaner_config or CleanerConfig(), start_cleaner)
 

@@ -306,6 +306,17 @@ def test_checkpoints_are_written_at_an_interval() -> None:
     assert storage.disk.operations == operations, "nothing changed, nothing is written"
 
 
+def test_high_watermarks_are_written_at_an_interval_of_their_own() -> None:
+    storage = SimulatedStorage(watermark_interval_ms=100)
+    storage.append(3)
+    storage.flush()
+    storage.log.set_high_watermark(2)
+    storage.schedule.run_for(99)
+    assert not storage.disk.exists("replication-offset-checkpoint")
+    storage.schedule.run_for(2)
+    assert storage.disk.read_file("replication-offset-checkpoint") == b"0\n1\ntopic 0 2\n"
+
+
 def test_a_roll_is_followed_by_a_checkpoint() -> None:
     storage = SimulatedStorage(LogConfig(segment_bytes=300))
     for number in range(3):
