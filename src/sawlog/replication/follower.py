@@ -59,6 +59,7 @@ class Follower:
         "_unclean_epoch",
         "epoch",
         "leader",
+        "leader_high_watermark",
         "log",
     )
 
@@ -79,6 +80,7 @@ class Follower:
         self._unclean_epoch = unclean_epoch
         self._high_watermark_moved = high_watermark_moved
         self._on_flushed: Callable[[], None] | None = None
+        self.leader_high_watermark = 0  # of the last response
         log.remove_unused_epoch()
 
     # What the next fetch carries
@@ -92,6 +94,11 @@ class Follower:
             log.flushed_offset if self._commits_on_flush else -1,
             log.start_offset,
         )
+
+    @property
+    def lag(self) -> int:
+        """The committed records that this replica does not have yet, as far as it knows."""
+        return max(self.leader_high_watermark - self.log.end_offset, 0)
 
     # Responses of the leader
 
@@ -155,6 +162,7 @@ class Follower:
 
     def _follow_high_watermark(self, leader_high_watermark: int) -> None:
         log = self.log
+        self.leader_high_watermark = leader_high_watermark
         watermark = min(leader_high_watermark, log.end_offset)
         if watermark > log.high_watermark:
             log.set_high_watermark(watermark)
