@@ -146,12 +146,9 @@ def _registration_of(
 ) -> Registration:
     """Add what the data directory knows. One that contains the coordination store has no id there:
     it cannot be exchanged without the store."""
-    is_embedded = isinstance(store, EmbeddedStore)
-    if not is_embedded:
-        directory.reserve(registration.id)
     return replace(
         registration,
-        directory_id="" if is_embedded else directory.directory_id,
+        directory_id="" if isinstance(store, EmbeddedStore) else directory.directory_id,
         flush_policy=config["flush.policy"],
         clean_stop=directory.has_clean_marker(),
     )

@@ -202,7 +202,11 @@ class LogDirectory:
     def identify(self, cluster_id: str, node_id: int) -> None:
         """Write meta.properties, or check it: WrongOwner if it names another broker."""
         found = self._read_meta()
-        if found is not None and not found.may_belong_to(cluster_id, node_id):
+        if (
+            found is not None
+            and not found.is_reserved
+            and (found.cluster_id, found.node_id) != (cluster_id, node_id)
+        ):
             raise WrongOwner(
                 log_files.META_PROPERTIES,
                 f"the data directory belongs to node {found.node_id} of cluster"

@@ -82,9 +82,10 @@ class MetaProperties(NamedTuple):
     node_id: int
     directory_id: str
 
-    def may_belong_to(self, cluster_id: str | None, node_id: int) -> bool:
-        is_cluster = self.cluster_id in (UNKNOWN_CLUSTER, cluster_id)
-        return is_cluster and self.node_id == node_id
+    @property
+    def is_reserved(self) -> bool:
+        """Whether the directory has an id, but was never used in a cluster."""
+        return self.cluster_id == UNKNOWN_CLUSTER
 
 
 def offset_name(offset: int, suffix: str) -> str:
