@@ -12,7 +12,7 @@ from sawlog.broker.metadata_cache import MetadataCache
 from sawlog.broker.metrics import BrokerMetrics
 from sawlog.broker.purgatory import Purgatory
 from sawlog.broker.replica_fetchers import ReplicaFetchers
-from sawlog.broker.replicas import FLUSH_BEFORE_COMMIT, LeadershipListener, Replicas
+from sawlog.broker.replicas import LeadershipListener, Replicas
 from sawlog.cluster.broker_registration import Registration
 from sawlog.cluster.cluster_member import ClusterMember, OnImage, OnRefused
 from sawlog.cluster.controlled_shutdown import step_aside
@@ -26,12 +26,15 @@ from sawlog.cluster.reassignments import Reassignments
 from sawlog.cluster.resource_configs import ResourceConfigs
 from sawlog.cluster.topics import Topics
 from sawlog.core.config import BrokerConfig
+from sawlog.core.config_broker import FLUSH_BEFORE_COMMIT
 from sawlog.core.config_dynamic import DynamicBrokerConfig
 from sawlog.core.ports import Clock, Disk, Random, Timer
 from sawlog.core.store import SessionState, Store
 from sawlog.protocol.peers import Peers
 from sawlog.storage.cleaner.cleaner_worker import StartWorker
 from sawlog.storage.log_directory import LogDirectory
+
+SESSION_SLOTS = "max.incremental.fetch.session.cache.slots"
 
 ImageApplied = Callable[[Exception | None], None]
 """Called after each metadata image, with the error if the broker could not apply it, and with the
@@ -103,18 +106,13 @@ def assemble(
             replicas=replicas,
             fetchers=fetchers,
             groups=groups,
-            fetch_sessions=_fetch_sessions(ports, config),
+            fetch_sessions=FetchSessions(clock, random, config[SESSION_SLOTS]),
             fetch_max_bytes=config["fetch.max.bytes"],
             purgatory=Purgatory(timer),
             metrics=BrokerMetrics(),
         )
     )
     return broker
-
-
-def _fetch_sessions(ports: Ports, config: BrokerConfig) -> FetchSessions:
-    slots: int = config["max.incremental.fetch.session.cache.slots"]
-    return FetchSessions(ports.clock, ports.random, slots)
 
 
 def _by_topic(
@@ -164,6 +162,7 @@ def _log_directory(ports: Ports, config: BrokerConfig, log_configs: LogConfigs) 
         ports.random,
         config_for=log_configs.of_topic,
         flushes_at_checkpoint=config["flush.policy"] == FLUSH_BEFORE_COMMIT,
+        watermark_interval_ms=config["replica.high.watermark.checkpoint.interval.ms"],
         cleaner_config=cleaner_config(config),
         start_cleaner=ports.start_cleaner,
     )

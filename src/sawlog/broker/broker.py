@@ -50,8 +50,12 @@ class Broker:
     # Life cycle
 
     def start(self) -> None:
-        """Join the cluster; the first metadata image opens the logs."""
-        self.components.member.start()
+        """Join the cluster; the first metadata image opens the logs. DiskError if the id of a new
+        data directory cannot be written."""
+        member = self.components.member
+        if member.directory_id:
+            self.components.directory.reserve(member.node_id)
+        member.start()
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
         """Make settings, replicas and groups follow a new metadata image."""
@@ -89,9 +93,10 @@ class Broker:
         self.purgatory.shut_down()
         self.components.fetchers.close()
         self.groups.close()
+        broker_epoch = self.components.member.broker_epoch
 
         def left() -> None:
-            self.replicas.close()
+            self.replicas.close(broker_epoch)
             done()
 
         self.components.member.stop(left)

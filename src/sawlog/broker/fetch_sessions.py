@@ -2,7 +2,9 @@
 
 A session keeps the partitions of a client and the last response for each. An incremental fetch
 names only partitions that changed, and its response has only partitions with news. The cache of
-sessions is bounded and evicts as Kafka's does: stale sessions first, then smaller ones.
+sessions is bounded and evicts as Kafka's does: stale sessions first, then smaller ones. A follower
+may evict the session of any consumer, and a consumer that of a follower only if it is stale: else
+consumers could slow down replication.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,6 +26,7 @@ MAX_PARTITIONS = 200_000
 
 _LARGEST_EPOCH = 2**31 - 1
 FIRST_VERSION_WITH_TOPIC_IDS = 13
+FIRST_VERSION_WITH_REPLICA_STATE = 15
 
 
 def next_epoch(epoch: int) -> int:
@@ -113,15 +116,23 @@ class FetchSession:
         "created_ms",
         "epoch",
         "id",
+        "is_follower",
         "partitions",
         "used_ms",
         "uses_topic_ids",
     )
 
     def __init__(
-        self, session_id: int, partitions: dict[Key, FetchedPartition], uses_ids: bool, now_ms: int
+        self,
+        session_id: int,
+        partitions: dict[Key, FetchedPartition],
+        uses_ids: bool,
+        now_ms: int,
+        *,
+        is_follower: bool,
     ) -> None:
         self.id = session_id
+        self.is_follower = is_follower
         self.partitions = partitions
         self.uses_topic_ids = uses_ids
         self.created_ms = now_ms
@@ -148,18 +159,21 @@ class FetchSession:
 class FetchContext:
     """The partitions of one Fetch request and the session, if any, that it belongs to."""
 
-    __slots__ = ("_cache", "_expected_epoch", "_session", "partitions")
+    __slots__ = ("_cache", "_expected_epoch", "_is_follower", "_session", "partitions")
 
     def __init__(
         self,
         partitions: Iterable[FetchedPartition],
         session: FetchSession | None = None,
         cache: "FetchSessions | None" = None,
+        *,
+        is_follower: bool = False,
     ) -> None:
         self.partitions = list(partitions)
         self._session = session
         self._expected_epoch = session.epoch if session else 0
         self._cache = cache
+        self._is_follower = is_follower
 
     @property
     def is_incremental(self) -> bool:
@@ -177,7 +191,8 @@ class FetchContext:
             return self._session.id
         if self._cache is None:
             return NO_SESSION
-        return self._cache.create(self.partitions, version >= FIRST_VERSION_WITH_TOPIC_IDS)
+        uses_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        return self._cache.create(self.partitions, uses_ids, is_follower=self._is_follower)
 
     def select(
         self, results: list[tuple[FetchedPartition, "PartitionData", int]]
@@ -231,7 +246,7 @@ class FetchSessions:
             partitions = _update_partitions(message, {}, version).values()
             if epoch == FINAL_EPOCH or self._slots == 0:
                 return FetchContext(partitions)
-            return FetchContext(partitions, cache=self)
+            return FetchContext(partitions, cache=self, is_follower=_is_follower(message, version))
         session = self._sessions.get(message.session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -258,33 +273,51 @@ class FetchSessions:
         session.advance(self._clock.monotonic_ms())
         return FetchContext(session.partitions.values(), session)
 
-    def create(self, partitions: list[FetchedPartition], uses_ids: bool) -> int:
+    def create(
+        self, partitions: list[FetchedPartition], uses_ids: bool, *, is_follower: bool = False
+    ) -> int:
         now_ms = self._clock.monotonic_ms()
-        if len(self._sessions) >= self._slots and not self._evict(len(partitions), now_ms):
+        if len(self._sessions) >= self._slots and not self._evict(
+            len(partitions), now_ms, for_follower=is_follower
+        ):
             return NO_SESSION
-        if len(partitions) + self.partitions > MAX_PARTITIONS:
+        if len(partitions) + self.partitions > MAX_PARTITIONS and not is_follower:
             return NO_SESSION
         session_id = 1 + self._random.below(2**31 - 2)
         while session_id in self._sessions:
             session_id = 1 + self._random.below(2**31 - 2)
         kept = {(p.topic_id if uses_ids else p.topic, p.index): p for p in partitions}
-        self._sessions[session_id] = FetchSession(session_id, kept, uses_ids, now_ms)
+        self._sessions[session_id] = FetchSession(
+            session_id, kept, uses_ids, now_ms, is_follower=is_follower
+        )
         return session_id
 
-    def _evict(self, size: int, now_ms: int) -> bool:
+    def _evict(self, size: int, now_ms: int, *, for_follower: bool) -> bool:
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.used_ms > EVICTION_MS:
             del self._sessions[oldest.id]
             return True
-        smaller = [
+        candidates = [
             session
             for session in self._sessions.values()
-            if now_ms - session.created_ms > EVICTION_MS and len(session.partitions) <= size
+            if (for_follower and not session.is_follower)
+            or (
+                now_ms - session.created_ms > EVICTION_MS
+                and len(session.partitions) <= size
+                and session.is_follower <= for_follower
+            )
         ]
-        if not smaller:
+        if not candidates:
             return False
-        del self._sessions[min(smaller, key=lambda session: len(session.partitions)).id]
+        chosen = min(candidates, key=lambda session: (session.is_follower, len(session.partitions)))
+        del self._sessions[chosen.id]
         return True
+
+
+def _is_follower(message: "FetchRequest", version: int) -> bool:
+    if version >= FIRST_VERSION_WITH_REPLICA_STATE:
+        return message.replica_state.replica_id >= 0
+    return message.replica_id >= 0
 
 
 def _update_partitions(

@@ -85,7 +85,6 @@ def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
         flush_messages=topic["flush.messages"],
         flush_ms=topic["flush.ms"],
         min_insync_replicas=topic["min.insync.replicas"],
-        unclean_leader_election=topic["unclean.leader.election.enable"],
         producer_id_expiration_ms=broker["producer.id.expiration.ms"],
     )
 

@@ -13,20 +13,24 @@ if TYPE_CHECKING:
 class BrokerMetrics:
     """Totals since the start of the broker."""
 
-    __slots__ = ("bytes_in", "bytes_out", "records_in", "requests")
+    __slots__ = ("bytes_in", "bytes_out", "records_in", "replicated_bytes_out", "requests")
 
     def __init__(self) -> None:
         self.records_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
+        self.replicated_bytes_out = 0
         self.requests: Counter[int] = Counter()
 
     def appended(self, records: int, size: int) -> None:
         self.records_in += records
         self.bytes_in += size
 
-    def served(self, size: int) -> None:
-        self.bytes_out += size
+    def served(self, size: int, *, to_follower: bool) -> None:
+        if to_follower:
+            self.replicated_bytes_out += size
+        else:
+            self.bytes_out += size
 
     def received(self, api_key: int) -> None:
         self.requests[api_key] += 1
@@ -44,7 +48,9 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
         lambda: totals.bytes_in,
     )
     registry.read_counter(
-        "sawlog_fetched_bytes_total", "Bytes of record batches served.", lambda: totals.bytes_out
+        "sawlog_fetched_bytes_total",
+        "Bytes of record batches served to clients.",
+        lambda: totals.bytes_out,
     )
     registry.read_gauge(
         "sawlog_topics", "Topics in the metadata image.", lambda: len(broker.metadata.image.topics)
@@ -76,6 +82,7 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
         lambda: broker.directory.recovery.damaged_logs,
     )
     _declare_replication_metrics(registry, broker)
+    _declare_follower_metrics(registry, broker)
     _declare_cleaner_metrics(registry, broker)
     registry.read_gauges(
         "sawlog_groups",
@@ -132,6 +139,42 @@ def _declare_replication_metrics(registry: Registry, broker: "Components") -> No
         "Records that a follower of partitions led here has not fetched yet, in all partitions.",
         ["follower"],
         lambda: [((str(node),), lag) for node, lag in sorted(replicas.follower_lags().items())],
+    )
+
+
+def _declare_follower_metrics(registry: Registry, broker: "Components") -> None:
+    fetchers = broker.fetchers
+    registry.read_gauge(
+        "sawlog_replica_fetcher_max_lag_records",
+        "The most committed records that a replica here has not fetched from its leader yet.",
+        lambda: fetchers.max_lag,
+    )
+    registry.read_gauge(
+        "sawlog_replica_fetcher_failed_partitions",
+        "Replicas here that cannot follow their leader until its next epoch.",
+        lambda: len(fetchers.failed),
+    )
+    registry.read_gauge(
+        "sawlog_damaged_replicas",
+        "Replicas here that lost records and have not caught up with a leader yet.",
+        lambda: len(broker.directory.damaged.offsets),
+    )
+    registry.read_counters(
+        "sawlog_replica_fetcher_requests_total",
+        "Fetch requests sent to a leader.",
+        ["leader"],
+        lambda: [((str(n),), totals.requests) for n, totals in sorted(fetchers.totals.items())],
+    )
+    registry.read_counters(
+        "sawlog_replication_in_bytes_total",
+        "Bytes of record batches fetched from a leader.",
+        ["leader"],
+        lambda: [((str(n),), totals.bytes) for n, totals in sorted(fetchers.totals.items())],
+    )
+    registry.read_counter(
+        "sawlog_replication_out_bytes_total",
+        "Bytes of record batches served to followers.",
+        lambda: broker.metrics.replicated_bytes_out,
     )
 
 

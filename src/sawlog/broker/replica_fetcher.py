@@ -75,6 +75,14 @@ class FetchLimits:
         )
 
 
+@dataclass(slots=True)
+class FetchTotals:
+    """The fetches from one leader since the start of the broker."""
+
+    requests: int = 0
+    bytes: int = 0  # of record batches that were appended
+
+
 class _FollowedPartition:
     """One partition in one leader epoch."""
 
@@ -178,8 +186,10 @@ class ReplicaFetcher:
         timer: "Timer",
         limits: FetchLimits,
         broker_epoch: Callable[[], int],
+        totals: FetchTotals,
     ) -> None:
         """`broker_epoch` returns the epoch under which this broker is registered."""
+        self._totals = totals
         self._leader = leader
         self._node_id = node_id
         self._peers = peers
@@ -205,6 +215,11 @@ class ReplicaFetcher:
     def failed(self) -> list[str]:
         """The partitions that are not fetched until their next leader epoch."""
         return [f"{p.topic}-{p.key[1]}" for p in self._partitions.values() if p.is_failed]
+
+    @property
+    def max_lag(self) -> int:
+        """The largest lag of a partition, in records."""
+        return max((p.follower.lag for p in self._partitions.values()), default=0)
 
     # Partitions and addresses
 
@@ -316,6 +331,7 @@ class ReplicaFetcher:
         number = self._next_number
         self._next_number += 1
         self._in_flight += 1
+        self._totals.requests += 1
         if self._flush_delay is not None:
             self._flush_delay.cancel()
             self._flush_delay = None
@@ -370,6 +386,7 @@ class ReplicaFetcher:
                     continue
                 size += self._process_partition(partition, data)
         self._last_bytes = size
+        self._totals.bytes += size
 
     def _process_partition(self, partition: _FollowedPartition, data: PartitionData) -> int:
         """Apply the response for one partition; returns the bytes appended."""

@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from sawlog.broker.replica_fetcher import FetchLimits, ReplicaFetcher
+from sawlog.broker.replica_fetcher import FetchLimits, FetchTotals, ReplicaFetcher
 from sawlog.core.ids import NodeId, TopicPartition
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class ReplicaFetchers:
         self._peers = peers
         self._timer = timer
         self._fetchers: dict[NodeId, ReplicaFetcher] = {}
+        self.totals: dict[NodeId, FetchTotals] = {}  # by leader, also of former ones
         self._followed: dict[TopicPartition, Replica] = {}
         self._leaders: dict[TopicPartition, NodeId] = {}
 
@@ -41,6 +42,11 @@ class ReplicaFetchers:
     def failed(self) -> list[str]:
         """The partitions that cannot follow their leader until its next epoch."""
         return [name for fetcher in self._fetchers.values() for name in fetcher.failed]
+
+    @property
+    def max_lag(self) -> int:
+        """The largest lag of a partition that this broker follows, in records."""
+        return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
 
     def role_changed(self, replica: "Replica") -> None:
         """A replica has a new role or epoch: follow its leader, if it has another one."""
@@ -65,6 +71,7 @@ class ReplicaFetchers:
                 self._timer,
                 self._limits,
                 self._broker_epoch,
+                self.totals.setdefault(follower.leader, FetchTotals()),
             )
             fetcher.set_address(self._address(follower.leader))
         fetcher.follow(replica, follower)

@@ -8,6 +8,7 @@ name starts empty. A log that cannot be opened, for lack of space or descriptors
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from sawlog.broker.damaged_replicas import DamagedReplicas
 from sawlog.cluster.metadata_image import (
     EMPTY_IMAGE,
     NO_NODE,
@@ -16,6 +17,7 @@ from sawlog.cluster.metadata_image import (
     TopicImage,
     changed_topics,
 )
+from sawlog.core.config_broker import FLUSH_BEFORE_COMMIT
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import (
@@ -47,9 +49,6 @@ REOPEN_MS = 5_000
 """Delay before a log that could not be opened is tried again."""
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-
-FLUSH_BEFORE_COMMIT = "commit"
-"""The value of `flush.policy` with which only flushed records are committed."""
 
 
 class LeadershipListener(Protocol):
@@ -105,6 +104,7 @@ class Replicas:
             is_suspended=is_suspended,
             totals=self.isr_totals,
         )
+        self._damaged = DamagedReplicas(node_id, directory.damaged, metadata, timer, isr_writer)
         self._retention_check_ms: int = config["log.retention.check.interval.ms"]
         self._metadata = metadata
         self._directory = directory
@@ -202,30 +202,43 @@ class Replicas:
             self._schedule_isr_check()
 
     def _apply_topic(self, before: TopicImage | None, after: TopicImage) -> None:
+        """Apply the partitions one by one: one that fails does not keep the others back."""
         config = self._log_configs.with_overrides(after.configs)
         reconfigured = before is not None and before.configs != after.configs
-        all_open = True
+        failed = False
         for index, state in enumerate(after.partitions):
             name = TopicPartition(after.name, PartitionIndex(index))
-            if self._node_id not in state.replicas:
-                self._delete(name, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-                continue
-            replica = self.by_partition.get(name)
-            if replica is not None and replica.topic_id != after.id:
-                self._delete(name, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-                replica = None
-            if replica is None:
-                try:
-                    replica = self._open(name, after.id, config)
-                except (KafkaError, DiskError) as error:
-                    logger.error("log cannot be opened", log=str(name), reason=str(error))
-                    all_open = False
-                    continue
-            elif reconfigured:
-                replica.log.reconfigure(config)
-            self._apply_role(replica, state)
-        if not all_open:
+            try:
+                self._apply_partition(name, after.id, state, config, reconfigured=reconfigured)
+            except (KafkaError, DiskError) as error:
+                logger.error("log cannot be opened", log=str(name), reason=str(error))
+                failed = True
+            except Exception:
+                logger.exception("partition not applied", log=str(name))
+        if failed:
             self._timer.after(REOPEN_MS, lambda: self._reopen(after))
+
+    def _apply_partition(
+        self,
+        name: TopicPartition,
+        topic_id: TopicId,
+        state: PartitionImage,
+        config: "LogConfig",
+        *,
+        reconfigured: bool,
+    ) -> None:
+        if self._node_id not in state.replicas:
+            self._delete(name, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            return
+        replica = self.by_partition.get(name)
+        if replica is not None and replica.topic_id != topic_id:
+            self._delete(name, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            replica = None
+        if replica is None:
+            replica = self._open(name, topic_id, config)
+        elif reconfigured:
+            replica.log.reconfigure(config)
+        self._apply_role(replica, self._damaged.permitted(replica, state))
 
     def _apply_role(self, replica: Replica, state: PartitionImage) -> None:
         """Promote or demote a replica, and notify the coordinator of its topic."""
@@ -241,7 +254,7 @@ class Replicas:
         elif state.leader == NO_NODE:
             replica.lose_leader(state.leader_epoch)
         else:
-            replica.follow(state.leader_epoch, state.leader)
+            replica.follow(state.leader_epoch, state.leader, unclean_epoch=state.unclean_epoch)
         self._fetchers.role_changed(replica)
 
     def reconfigure(self) -> None:
@@ -289,6 +302,10 @@ class Replicas:
                     log=str(name),
                     recovery_point=recovery_point,
                 )
+        for name in [
+            name for name in self._directory.damaged.offsets if not self._is_assigned(name)
+        ]:
+            self._directory.forget_damage(name)
 
     def _set_aside_strays(self) -> None:
         """Rename the logs of partitions that the image does not assign to this broker. A log that
@@ -323,9 +340,10 @@ class Replicas:
         replica.close(error)
         self._directory.delete(name)
 
-    def close(self) -> None:
-        """Close all logs cleanly. Closing flushes, so requests that wait for a commit succeed."""
-        self._directory.close_cleanly()
+    def close(self, broker_epoch: int) -> None:
+        """Close all logs cleanly. Closing flushes, so requests that wait for a commit succeed. The
+        marker of the clean stop has the epoch under which the broker was registered."""
+        self._directory.close_cleanly(broker_epoch)
         for replica in self.by_partition.values():
             replica.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 

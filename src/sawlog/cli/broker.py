@@ -16,6 +16,7 @@ from sawlog.cli.option_types import TEXT, DataDirectory, parse_settings
 from sawlog.cli.zookeeper_options import read_zookeeper
 from sawlog.core.config import BrokerConfig, parse_properties
 from sawlog.core.config_values import ConfigError
+from sawlog.core.config_warnings import single_broker_notices
 from sawlog.core.ids import NodeId
 from sawlog.server.address import Address, parse_address, parse_advertised
 from sawlog.server.broker_process import BrokerOptions, run
@@ -162,6 +163,8 @@ def broker(
         setting = given.get(error.key)
         origin = f"{setting.origin}: " if setting is not None else ""
         raise click.UsageError(f"{origin}{error}") from None
+    if zookeeper_options is None:
+        more += single_broker_notices(config)
     options = BrokerOptions(
         data=data,
         node_id=NodeId(config["node.id"]),

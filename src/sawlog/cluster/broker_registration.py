@@ -37,6 +37,10 @@ from sawlog.core.store import (
 logger = EventLogger("sawlog.cluster.broker_registration")
 
 
+EXPIRY_MS = 60_000
+"""Longer than ZooKeeper keeps the session of a dead process by default: twenty ticks of 2 s."""
+
+
 class RegistrationRefused(OSError):
     """The cluster does not accept this broker as it is configured."""
 
@@ -218,13 +222,28 @@ class BrokerRegistration:
                 if self._is_own(other):
                     self._take_over(node, connection)
                     return
-                logger.warning(
-                    "this broker id is registered by an earlier process; waiting until its session"
-                    " ends",
-                    node=self._registration.id,
-                )
+                self._await_end(other, connection)
 
         self._store.get(self._path, found, watched)
+
+    def _await_end(self, other: BrokerImage, connection: int) -> None:
+        """Wait for the end of another process's session. If it lasts longer than any session of a
+        dead process, the process is alive, on a copy of the data directory."""
+        logger.warning(
+            "this broker id is registered by an earlier process; waiting until its session ends",
+            node=self._registration.id,
+            registered=f"{other.host}:{other.port}",
+        )
+
+        def check() -> None:
+            if not self._is_obsolete(connection) and self.is_new_session:
+                self._store.get(self._path, found)
+
+        def found(node: Node | StoreError) -> None:
+            if isinstance(node, Node) and node.stat.created == other.epoch:
+                self._refuse(self._alive_reason(other), connection)
+
+        self._timer.after(EXPIRY_MS, check)
 
     def _is_own(self, other: BrokerImage) -> bool:
         """Whether the process that registered has ended for certain: this one has the lock on its
@@ -287,6 +306,14 @@ class BrokerRegistration:
             f"broker {other.id} is registered already, at {other.host}:{other.port} and with"
             f" another data directory ({other.directory_id}): choose another --node-id, or stop"
             " that broker and wait until its session ends"
+        )
+
+    def _alive_reason(self, other: BrokerImage) -> str:
+        return (
+            f"broker {other.id} is registered already, at {other.host}:{other.port} and with the"
+            f" same data directory id ({other.directory_id}), for more than {EXPIRY_MS // 1000} s:"
+            " stop that broker; or, if this data directory is a copy, use an empty one and another"
+            " --node-id"
         )
 
     def _refuse(self, reason: str, connection: int) -> None:

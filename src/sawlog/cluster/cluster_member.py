@@ -66,6 +66,7 @@ class ClusterMember:
         self.store = store
         self.image = EMPTY_IMAGE
         self.node_id = registration.id
+        self.directory_id = registration.directory_id
         self._registration = BrokerRegistration(store, registration, clock, timer, on_refused)
         self.clock = clock
         self._timer = timer

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from sawlog.cluster import znodes
 from sawlog.cluster.cluster_member import ClusterMember
+from sawlog.cluster.leader_election import without_damaged_replica
 from sawlog.cluster.metadata_image import InSyncMember
 from sawlog.cluster.store_view import TopicView
 from sawlog.cluster.znodes import PartitionState
@@ -82,6 +83,38 @@ class IsrChanges:
         write = _Write(name, topic_id, leader_epoch, members, partition_epoch, done)
         self._send(write)
 
+    def leave_isr(
+        self, name: TopicPartition, topic_id: TopicId, partition_epoch: int, done: OnWritten
+    ) -> None:
+        """Take this broker, whose log lost records, out of the in-sync set, and out of the lead if
+        it has that. The last member stays, as one that no clean election chooses."""
+        topic = self._view.topics.get(name.topic) if self._view.is_loaded else None
+        state = None if topic is None else topic.states.get(name.partition)
+        if topic is None or state is None or topic.assignment.topic_id != topic_id:
+            self._later(done, IsrWriteError.UNAVAILABLE)
+            return
+        if state.version != partition_epoch:  # the rest of the new state comes from the view
+            self._later(done, IsrWriteError.STALE)
+            return
+        path = znodes.state_path(name.topic, name.partition)
+        new = znodes.encode_state(without_damaged_replica(state, self._member.node_id))
+
+        def answered(result: list[Result] | StoreError) -> None:
+            if isinstance(result, StoreError):
+                is_stale = isinstance(result, BadVersion | NoNode)
+                done(IsrWriteError.STALE if is_stale else IsrWriteError.UNAVAILABLE)
+            else:
+                done(partition_epoch + 1)
+
+        self._store.multi(
+            [
+                Check(znodes.topic_path(name.topic), topic.assignment.version),
+                SetData(path, new, partition_epoch),
+            ],
+            answered,
+            urgent=True,
+        )
+
     def _send(self, write: _Write) -> None:
         if not self._view.is_loaded:  # the connection is lost, or was a moment ago
             self._fail(write, IsrWriteError.UNAVAILABLE)
@@ -130,8 +163,11 @@ class IsrChanges:
     # Results
 
     def _fail(self, write: _Write, error: IsrWriteError) -> None:
-        """Call `done` later, never from inside a call of the leader."""
-        self._member.when(lambda _: True, 0, lambda _: write.done(error))
+        self._later(write.done, error)
+
+    def _later(self, done: OnWritten, error: IsrWriteError) -> None:
+        """Call `done` later, never from inside a call of the replica."""
+        self._member.when(lambda _: True, 0, lambda _: done(error))
 
     def _answered(self, write: _Write, result: list[Result] | StoreError) -> None:
         if not isinstance(result, StoreError):

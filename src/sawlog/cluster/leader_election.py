@@ -10,12 +10,15 @@ restarted is elected again with a new leader epoch, because only one process may
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sawlog.cluster.metadata_image import NO_NODE, BrokerImage, InSyncMember
+from sawlog.cluster.metadata_image import (
+    DAMAGED_DIRECTORY,
+    NO_NODE,
+    BrokerImage,
+    InSyncMember,
+)
 from sawlog.cluster.znodes import PartitionState
+from sawlog.core.config_broker import FLUSH_BEFORE_COMMIT
 from sawlog.core.ids import LeaderEpoch, NodeId
-
-FLUSH_BEFORE_COMMIT = "commit"
-"""The value of `flush.policy` with which an acknowledged record is on every member's disk."""
 
 
 class Electorate(NamedTuple):
@@ -126,6 +129,16 @@ def unclean_state(
     return None if elected.leader == NO_NODE else elected
 
 
+def without_damaged_replica(old: PartitionState, node: NodeId) -> PartitionState:
+    """Return the state without a replica that has lost records: not in the in-sync set, not the
+    leader. The last member stays, with a directory id that no broker has."""
+    left = tuple(member for member in old.members if member.node != node)
+    state = old._replace(members=left or (InSyncMember(node, 0, DAMAGED_DIRECTORY),))
+    if old.leader != node:
+        return state
+    return state._replace(leader=NO_NODE, leader_epoch=LeaderEpoch(old.leader_epoch + 1))
+
+
 # A partition with a live leader
 
 
@@ -195,13 +208,20 @@ def _elected(
         if (member := old.member(node)) is not None and _has_its_log(electorate, member)
     ]
     chosen = intact or _last_with_its_directory(electorate, old, live)
-    if not chosen and electorate.allows_unclean:
-        chosen = live[:1]
+    is_unclean = not chosen and electorate.allows_unclean
+    if is_unclean:
+        chosen = ([node for node in live if not _is_damaged(old, node)] or live)[:1]
     if chosen:
         members = tuple(electorate.current(node) for node in chosen)
-        return _led_by(electorate, chosen[0], old._replace(members=members))
+        new = _led_by(electorate, chosen[0], old._replace(members=members))
+        return new._replace(unclean_epoch=new.leader_epoch) if is_unclean else new
     offline = old._replace(members=_without_damaged(electorate, old))
     return offline if old.leader == NO_NODE else _led_by(electorate, NO_NODE, offline)
+
+
+def _is_damaged(state: PartitionState, node: NodeId) -> bool:
+    member = state.member(node)
+    return member is not None and member.directory_id == DAMAGED_DIRECTORY
 
 
 def _last_with_its_directory(

@@ -13,6 +13,7 @@ from sawlog.cluster.internal_topics import is_internal
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName
 
 NO_NODE = NodeId(-1)
+NO_EPOCH = -1
 
 
 class ConfigKind(Enum):
@@ -65,6 +66,10 @@ class BrokerImage(NamedTuple):
         return f"host {self.host}" if self.rack is None else f"rack {self.rack}"
 
 
+DAMAGED_DIRECTORY = "damaged"
+"""The directory id of an in-sync member that lost records, and is the last: it matches none."""
+
+
 class InSyncMember(NamedTuple):
     """A member of an in-sync set: the broker epoch under which the replica caught up, and the data
     directory in which it did. The directory id is empty if it was not recorded."""
@@ -86,7 +91,8 @@ class PartitionImage(NamedTuple):
 
     `partition_epoch` is the version of the state node, for compare-and-set. `members` describes the
     nodes of `isr` in the same order. `adding` and `removing` are the replicas that a reassignment
-    under way adds and removes; `replicas` has both until it is complete.
+    under way adds and removes; `replicas` has both until it is complete. `unclean_epoch` is the
+    leader epoch of the last unclean election: records that were committed before may be lost.
     """
 
     leader: NodeId
@@ -97,6 +103,7 @@ class PartitionImage(NamedTuple):
     members: tuple[InSyncMember, ...] = ()
     adding: tuple[NodeId, ...] = ()
     removing: tuple[NodeId, ...] = ()
+    unclean_epoch: int = NO_EPOCH
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,9 @@ def place(
     *,
     first_partition: int = 0,
 ) -> tuple[tuple[NodeId, ...], ...]:
-    """Return the replicas of each new partition, preferred leader first."""
-    ring = _alternating_racks(brokers)
+    """Return the replicas of each new partition, preferred leader first. Brokers that shut down are
+    not chosen."""
+    ring = _alternating_racks(broker for broker in brokers if not broker.is_shutting_down)
     if not ring:
         raise _impossible(replication_factor, "All brokers are currently fenced.")
     if replication_factor > len(ring):

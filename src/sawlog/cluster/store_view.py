@@ -242,4 +242,5 @@ class StoreView:
             state.version,
             state.members,
             *assignment.reassignment(index),
+            state.unclean_epoch,
         )

@@ -2,8 +2,9 @@
 
 Some fields are Sawlog's own. `members` in a partition's state has the broker epoch and directory id
 of every in-sync replica, in the order of Kafka's `isr`, so that a replica that restarted or lost
-its data directory is detected. A registration has the directory id, `flush_policy`, `clean_stop`,
-`process_epoch` and `shutting_down`. Nodes without these fields are read too.
+its data directory is detected; `unclean_epoch` has the leader epoch of the last unclean election. A
+registration has the directory id, `flush_policy`, `clean_stop`, `process_epoch` and
+`shutting_down`. Nodes without these fields are read too.
 """
 
 import json
@@ -13,6 +14,7 @@ from urllib.parse import quote, unquote
 
 from sawlog.cluster.metadata_image import (
     ALL_BROKERS,
+    NO_EPOCH,
     NO_NODE,
     BrokerImage,
     ConfigImage,
@@ -51,7 +53,8 @@ PERSISTENT_PATHS: tuple[tuple[str, bytes], ...] = (
 
 
 class PartitionState(NamedTuple):
-    """A partition's `state` node; `version` and `created` are those of the node."""
+    """A partition's `state` node; `version` and `created` are those of the node. `unclean_epoch` is
+    the leader epoch of the last unclean election, -1 if there was none."""
 
     leader: NodeId
     leader_epoch: LeaderEpoch
@@ -59,6 +62,7 @@ class PartitionState(NamedTuple):
     controller_epoch: int
     version: int = 0
     created: int = 0
+    unclean_epoch: int = NO_EPOCH
 
     @property
     def isr(self) -> tuple[NodeId, ...]:
@@ -232,9 +236,10 @@ def encode_state(state: PartitionState) -> bytes:
             for node, epoch, directory_id in state.members
         ]
     )
+    unclean = "" if state.unclean_epoch < 0 else f',"unclean_epoch":{state.unclean_epoch}'
     return (
         f'{{"version":1,"leader":{state.leader},"leader_epoch":{state.leader_epoch},'
-        f'"isr":[{isr}],"controller_epoch":{state.controller_epoch},"members":[{members}]}}'
+        f'"isr":[{isr}],"controller_epoch":{state.controller_epoch},"members":[{members}]{unclean}}}'
     ).encode()
 
 
@@ -258,6 +263,7 @@ def decode_state(node: Node) -> PartitionState:
         fields["controller_epoch"],
         node.stat.version,
         node.stat.created,
+        fields.get("unclean_epoch", NO_EPOCH),
     )
 
 

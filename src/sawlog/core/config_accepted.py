@@ -161,7 +161,6 @@ remote.log.storage.manager.class.name STRING - nonempty
 remote.log.storage.manager.class.path STRING -
 remote.log.storage.manager.impl.prefix STRING rsm.config. nonempty
 remote.log.storage.system.enable BOOLEAN false
-replica.high.watermark.checkpoint.interval.ms LONG 5000
 replica.socket.receive.buffer.bytes INT 65536
 replication.quota.window.num INT 11 >=1
 replication.quota.window.size.seconds INT 1 >=1

@@ -9,6 +9,10 @@ from sawlog.core.config_values import ConfigError, Value, read_table
 
 _MIB = 1 << 20
 
+FLUSH_BEFORE_COMMIT = "commit"
+"""The value of `flush.policy` with which only flushed records are committed: an acknowledged one is
+on the disk of every in-sync replica."""
+
 BROKER_SETTINGS = read_table("""
 flush.policy STRING commit oneof:commit,os :: commit: acks=all waits until records are flushed; \
 os: the operating system decides when to flush, as with Apache Kafka.
@@ -44,7 +48,10 @@ delete.topic.enable BOOLEAN true :: Whether topics can be deleted.
 min.insync.replicas INT 1 >=1 :: The default of a topic's min.insync.replicas.
 replica.lag.time.max.ms LONG 30000 :: A follower that was not caught up with its leader for this \
 long leaves the in-sync set.
-replica.selector.class STRING - :: org.apache.kafka.common.replica.RackAwareReplicaSelector lets \
+replica.high.watermark.checkpoint.interval.ms LONG 5000 :: How often high watermarks that \
+moved are written to disk.
+replica.selector.class STRING - oneof:org.apache.kafka.common.replica.LeaderSelector,\
+org.apache.kafka.common.replica.RackAwareReplicaSelector :: RackAwareReplicaSelector lets \
 consumers read from an in-sync replica in their own rack (KIP-392).
 unclean.leader.election.enable BOOLEAN false :: The default of a topic's \
 unclean.leader.election.enable.

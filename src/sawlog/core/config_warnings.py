@@ -101,16 +101,23 @@ def notices(
             instead = _INSTEAD.get(name)
             message = "setting has no effect" + (f": {instead}" if instead else "")
             found.append(Notice(name, message))
+    for name, off in (("log.cleaner.enable", False), ("log.cleaner.threads", 0)):
+        if values[name] == off:
+            message = "no topic is compacted, not even __consumer_offsets: their logs only grow"
+            found.append(Notice(name, message))
+    return found
+
+
+def single_broker_notices(values: Mapping[str, Value]) -> list[Notice]:
+    """Return the notices for a broker whose coordination store is in its data directory: it has no
+    other brokers to replicate to."""
+    found: list[Notice] = []
     for name, rejected in (
         ("default.replication.factor", "topics without a replication factor of their own"),
         ("min.insync.replicas", "records with acks=all"),
     ):
         wanted = values[name]
         if isinstance(wanted, int) and wanted > 1:
-            message = f"a cluster has one broker for now: {rejected} will be rejected"
-            found.append(Notice(name, message))
-    for name, off in (("log.cleaner.enable", False), ("log.cleaner.threads", 0)):
-        if values[name] == off:
-            message = "no topic is compacted, not even __consumer_offsets: their logs only grow"
+            message = f"without --zookeeper there is one broker: {rejected} will be rejected"
             found.append(Notice(name, message))
     return found

@@ -48,15 +48,18 @@ class Follower:
     truncation goes below the high watermark only where commits can be lost.
 
     The own high watermark is a lower bound of the true one. A clean leader has everything below
-    the true one, so a truncation below the own one means an unclean election or a damaged leader.
+    the true one, so a truncation below the own one needs an unclean election after the epoch of the
+    own last record. `unclean_epoch` is the leader epoch of the last one.
     """
 
     __slots__ = (
         "_commits_on_flush",
         "_high_watermark_moved",
         "_on_flushed",
+        "_unclean_epoch",
         "epoch",
         "leader",
+        "leader_high_watermark",
         "log",
     )
 
@@ -67,14 +70,17 @@ class Follower:
         epoch: LeaderEpoch,
         *,
         commits_on_flush: bool,
+        unclean_epoch: int,
         high_watermark_moved: Callable[[], None],
     ) -> None:
         self.log = log
         self.leader = leader
         self.epoch = epoch
         self._commits_on_flush = commits_on_flush
+        self._unclean_epoch = unclean_epoch
         self._high_watermark_moved = high_watermark_moved
         self._on_flushed: Callable[[], None] | None = None
+        self.leader_high_watermark = 0  # of the last response
         log.remove_unused_epoch()
 
     # What the next fetch carries
@@ -88,6 +94,11 @@ class Follower:
             log.flushed_offset if self._commits_on_flush else -1,
             log.start_offset,
         )
+
+    @property
+    def lag(self) -> int:
+        """The committed records that this replica does not have yet, as far as it knows."""
+        return max(self.leader_high_watermark - self.log.end_offset, 0)
 
     # Responses of the leader
 
@@ -151,6 +162,7 @@ class Follower:
 
     def _follow_high_watermark(self, leader_high_watermark: int) -> None:
         log = self.log
+        self.leader_high_watermark = leader_high_watermark
         watermark = min(leader_high_watermark, log.end_offset)
         if watermark > log.high_watermark:
             log.set_high_watermark(watermark)
@@ -181,9 +193,10 @@ class Follower:
 
     @property
     def _may_lose_commits(self) -> bool:
-        """Whether a leader may lack committed records: after an unclean election, or after a power
-        loss if records are committed before they are flushed."""
-        return self.log.config.unclean_leader_election or not self._commits_on_flush
+        """Whether a leader may lack records that were committed here: after an unclean election
+        since, or after a power loss if records are committed before they are flushed."""
+        last_epoch = self.position.last_fetched_epoch
+        return self._unclean_epoch > last_epoch or not self._commits_on_flush
 
     def _truncate_to(self, end_offset: int) -> None:
         log = self.log

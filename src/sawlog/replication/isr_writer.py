@@ -23,3 +23,9 @@ class IsrWriter(Protocol):
     ) -> None:
         """Replace the members if the stored state still has these epochs (compare-and-set)."""
         ...
+
+    def leave_isr(
+        self, name: TopicPartition, topic_id: TopicId, partition_epoch: int, done: IsrWritten
+    ) -> None:
+        """Take this broker's damaged replica out of the in-sync set (compare-and-set)."""
+        ...

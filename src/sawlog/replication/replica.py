@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from sawlog.cluster.metadata_image import NO_NODE, PartitionImage
+from sawlog.cluster.metadata_image import NO_EPOCH, NO_NODE, PartitionImage
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
@@ -118,14 +118,15 @@ class Replica:
         self._isr_changed()
         self._request_flush()
 
-    def follow(self, epoch: LeaderEpoch, leader: NodeId) -> None:
-        """Follow `leader` in `epoch`."""
+    def follow(self, epoch: LeaderEpoch, leader: NodeId, *, unclean_epoch: int = NO_EPOCH) -> None:
+        """Follow `leader` in `epoch`; `unclean_epoch` is that of the last unclean election."""
         if self._enter(Event.FOLLOW, epoch, leader) and self.follower is None:
             self.follower = Follower(
                 self.log,
                 leader,
                 epoch,
                 commits_on_flush=self.commits_on_flush,
+                unclean_epoch=unclean_epoch,
                 high_watermark_moved=self._wake_listeners,
             )
             self.follower.request_flush(is_awaited=False)

@@ -18,6 +18,7 @@ from sawlog.storage.log_files import (
     META_PROPERTIES,
     RESTORING,
     CorruptFile,
+    MetaProperties,
     decode_meta_properties,
     parse_partition_directory,
 )
@@ -90,9 +91,8 @@ class Coordination:
 
     async def _check_owner(self, node_id: NodeId) -> None:
         """Refuse the data directory of another cluster or broker before anything is written."""
-        try:
-            meta = decode_meta_properties(self._disk.read_file(META_PROPERTIES))
-        except (FileNotFoundError, CorruptFile):
+        meta = _read_meta(self._disk)
+        if meta is None or meta.is_reserved:
             return
         if meta.node_id != node_id:
             raise OSError(
@@ -200,9 +200,10 @@ def require_embedded_store(disk: Disk) -> None:
             f"the coordination store of this directory was moved to ZooKeeper{where}: start the"
             " broker with --zookeeper (the setting zookeeper.connect)",
         )
-    if not any(map(is_store_file, names)) and any(
-        name == META_PROPERTIES or parse_partition_directory(name) is not None for name in names
-    ):
+    meta = _read_meta(disk)
+    is_used = META_PROPERTIES in names and (meta is None or not meta.is_reserved)
+    has_logs = any(parse_partition_directory(name) is not None for name in names)
+    if not any(map(is_store_file, names)) and (is_used or has_logs):
         raise DiskError(
             disk.root,
             "the directory has logs, but its coordination store is missing "
@@ -229,6 +230,14 @@ def refuse_embedded_store(disk: Disk) -> None:
             " setting zookeeper.connect), move the store with `sawlog move-to-zookeeper`, or use"
             " another data directory",
         )
+
+
+def _read_meta(disk: Disk) -> MetaProperties | None:
+    """Return the contents of meta.properties; None if it is missing or damaged."""
+    try:
+        return decode_meta_properties(disk.read_file(META_PROPERTIES))
+    except (FileNotFoundError, CorruptFile):
+        return None
 
 
 def _names_of_restored(disk: Disk) -> list[str]:

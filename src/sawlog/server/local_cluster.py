@@ -36,6 +36,8 @@ STOPPED = 0
 CANNOT_START = 1
 
 _DEFAULT_SETTINGS = {"zookeeper.session.timeout.ms": "6000"}  # as the brokers of KRaft have
+MAX_REPLICATION_FACTOR = 3
+"""New topics get as many replicas as there are brokers, up to this."""
 _PORT_PATIENCE_S = 2.0
 """How long a port may be in use: the processes of a killed supervisor end a moment after it."""
 _PROBE_S = 1.0
@@ -147,7 +149,8 @@ def _broker_plan(options: LocalClusterOptions, node_id: int, address: Address) -
     command = [sys.executable, "-m", "sawlog", "broker"]
     command += ["--data", os.fspath(options.data.absolute() / name), "--node-id", str(node_id)]
     command += ["--listen", str(address), "--zookeeper", str(options.ensemble)]
-    for key, value in {**_DEFAULT_SETTINGS, **options.settings}.items():
+    factor = {"default.replication.factor": str(min(MAX_REPLICATION_FACTOR, options.brokers))}
+    for key, value in {**_DEFAULT_SETTINGS, **factor, **options.settings}.items():
         command += ["--set", f"{key}={value}"]
     return ProcessPlan(name, command, ready_text=f"sawlog broker {node_id} ready on {address}")
 

@@ -43,9 +43,12 @@ class Checkpointer:
     offset; an entry of a removed log is never used for a later log of the same name.
     """
 
-    def __init__(self, directory: CheckpointedDirectory, *, flushes: bool) -> None:
+    def __init__(
+        self, directory: CheckpointedDirectory, *, flushes: bool, watermark_interval_ms: int
+    ) -> None:
         self.directory = directory
         self.flushes = flushes
+        self._watermark_interval_ms = watermark_interval_ms
         self._points: dict[TopicPartition, int] = {}
         self._points_on_disk: dict[TopicPartition, int] = {}
         self._starts: dict[TopicPartition, int] = {}
@@ -93,7 +96,10 @@ class Checkpointer:
         """Write the high watermarks with the next checkpoint."""
         if not self._has_new_watermarks:
             self._has_new_watermarks = True
-            self._set_timer()
+            if self._watermark_interval_ms == INTERVAL_MS:
+                self._set_timer()  # one timer for both, so that a flush and its commit share it
+            else:
+                self.directory.timer.after(self._watermark_interval_ms, self.checkpoint_later)
 
     def rolled(self, log: Log) -> None:
         """Write a producer snapshot at the base offset of the new segment, and a checkpoint."""

@@ -44,7 +44,6 @@ class LogConfig:
     flush_ms: int = FOREVER
 
     min_insync_replicas: int = 1
-    unclean_leader_election: bool = False  # unclean.leader.election.enable
     producer_id_expiration_ms: int = 86_400_000  # a broker setting
 
     reads_records: bool = field(init=False)

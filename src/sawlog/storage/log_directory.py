@@ -22,9 +22,10 @@ from sawlog.core.ports import (
     TooManyOpenFiles,
 )
 from sawlog.storage import log_files
-from sawlog.storage.checkpointer import Checkpointer
+from sawlog.storage.checkpointer import INTERVAL_MS, Checkpointer
 from sawlog.storage.cleaner.cleaner_worker import StartWorker
 from sawlog.storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
+from sawlog.storage.damaged_logs import DamagedLogs
 from sawlog.storage.flusher import Flusher
 from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
@@ -66,6 +67,7 @@ class LogDirectory:
         *,
         config_for: Callable[[TopicName], LogConfig],
         flushes_at_checkpoint: bool = True,
+        watermark_interval_ms: int = INTERVAL_MS,
         cleaner_config: CleanerConfig | None = None,
         start_cleaner: StartWorker | None = None,
     ) -> None:
@@ -86,10 +88,13 @@ class LogDirectory:
         self.refused_writes = 0  # for lack of disk space or descriptors
         self.missing: dict[TopicPartition, int] = {}
         """Recovery points of logs that are in the checkpoint and not on disk."""
+        self.damaged = DamagedLogs(disk)
         self._deleted: deque[tuple[str, list[str]]] = deque()  # directories with files to unlink
         self._refused_logged_ms = -REFUSED_LOG_INTERVAL_MS
         self._config_for = config_for
-        self._checkpointer = Checkpointer(self, flushes=flushes_at_checkpoint)
+        self._checkpointer = Checkpointer(
+            self, flushes=flushes_at_checkpoint, watermark_interval_ms=watermark_interval_ms
+        )
         self.high_watermark_moved = self._checkpointer.high_watermark_moved  # at every commit
         self.cleaner = LogCleaner(self, cleaner_config or CleanerConfig(), start_cleaner)
 
@@ -101,7 +106,7 @@ class LogDirectory:
     @property
     def directory_id(self) -> str:
         """The id of the directory, known before it is opened: that of meta.properties, or a new one
-        that `identify` writes."""
+        that `reserve` or `identify` writes."""
         if not self._directory_id:
             found = self._read_meta()
             known = "" if found is None else found.directory_id
@@ -162,6 +167,9 @@ class LogDirectory:
             self.disk.sync_directory("")  # some may have been created and never flushed
         self.recovery_ms = self.clock.monotonic_ms() - began_ms
         self._log_recovery()
+        noted = self._read_offsets(log_files.DAMAGED_LOGS, names) or {}
+        # Before recovery points are lowered: the next start would find nothing missing.
+        self.damaged.start(noted, dict.fromkeys(self.missing, 0) | self.recovery.lost_from)
         self._checkpointer.start(points, start_offsets, watermarks)
         self.cleaner.start(cleaned)
         self.timer.after(EXPIRE_PRODUCERS_MS, self._expire_producers)
@@ -182,10 +190,23 @@ class LogDirectory:
             milliseconds=self.recovery_ms,
         )
 
+    def reserve(self, node_id: int) -> None:
+        """Write the id of a new directory before the broker registers with it: after a kill in
+        between, the next process must have the same. The cluster is not known yet."""
+        found = self._read_meta()
+        if found is None or not found.directory_id:
+            cluster_id = log_files.UNKNOWN_CLUSTER if found is None else found.cluster_id
+            meta = log_files.MetaProperties(cluster_id, node_id, self.directory_id)
+            self.disk.replace(log_files.META_PROPERTIES, log_files.encode_meta_properties(meta))
+
     def identify(self, cluster_id: str, node_id: int) -> None:
         """Write meta.properties, or check it: WrongOwner if it names another broker."""
         found = self._read_meta()
-        if found is not None and (found.cluster_id, found.node_id) != (cluster_id, node_id):
+        if (
+            found is not None
+            and not found.is_reserved
+            and (found.cluster_id, found.node_id) != (cluster_id, node_id)
+        ):
             raise WrongOwner(
                 log_files.META_PROPERTIES,
                 f"the data directory belongs to node {found.node_id} of cluster"
@@ -292,6 +313,14 @@ class LogDirectory:
     def _forget(self, log: Log) -> None:
         self._checkpointer.forget(log)
         self.cleaner.forget(log)
+        self.forget_damage(log.tp)
+
+    def forget_damage(self, tp: TopicPartition) -> None:
+        """The log is not one of this directory any more; its entry is left over if that fails."""
+        try:
+            self.damaged.remove(tp)
+        except DiskError as error:
+            logger.warning("damaged log not forgotten", log=str(tp), reason=str(error))
 
     def _remove_some(self) -> None:
         """Unlink a few files of deleted logs at a time, off the loop: large files take long."""

@@ -42,6 +42,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 WATERMARKS = "replication-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+DAMAGED_LOGS = "damaged-log-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 RESTORING = "restore-in-progress"
 """Marks a data directory into which a backup is being restored; no broker starts on it."""
@@ -54,6 +55,7 @@ _DIRECTORY_FILES = (
     WATERMARKS,
     START_OFFSETS,
     CLEANER_OFFSETS,
+    DAMAGED_LOGS,
     CLEAN_SHUTDOWN,
 )
 _TEMPORARY = ".tmp"
@@ -69,12 +71,21 @@ class CorruptFile(Exception):
     """The contents of a small file cannot be right."""
 
 
+UNKNOWN_CLUSTER = ""
+"""The cluster id in meta.properties until the broker has joined a cluster."""
+
+
 class MetaProperties(NamedTuple):
     """The broker that owns a data directory."""
 
     cluster_id: str
     node_id: int
     directory_id: str
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether the directory has an id, but was never used in a cluster."""
+        return self.cluster_id == UNKNOWN_CLUSTER
 
 
 def offset_name(offset: int, suffix: str) -> str:

@@ -6,7 +6,7 @@ anything after it was durable for sure. Indexes, leader epochs and producer stat
 date from the batches in the same pass. The recovery point does not move here (KAFKA-10101).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from sawlog.core.event_logger import EventLogger
@@ -37,6 +37,8 @@ class RecoveryReport:
     checked_bytes: int = 0  # of record batches whose CRC was checked
     truncated_bytes: int = 0  # torn tails, and the segments after them
     damaged_logs: int = 0  # with a bad batch, or a gap, below the recovery point
+    lost_from: dict[TopicPartition, int] = field(default_factory=dict)
+    """The first lost offset of each log that ended before its recovery point."""
 
     def add(self, recovery: "LogRecovery") -> None:
         """Add the outcome of one log that had to be recovered."""
@@ -44,6 +46,8 @@ class RecoveryReport:
         self.checked_bytes += recovery.checked_bytes
         self.truncated_bytes += recovery.truncated_bytes
         self.damaged_logs += recovery.is_damaged
+        if recovery.lost_from is not None:
+            self.lost_from[recovery.tp] = recovery.lost_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,10 @@ def open_log(
     topic_id = _read_topic_id(owner, directory, names)
     if not bases:
         return Log(
-            owner, tp, config, _create_missing(owner, tp, topic_id, config, checkpointed, producers)
+            owner,
+            tp,
+            config,
+            _create_missing(owner, tp, topic_id, config, checkpointed, producers, report),
         )
     recovery = LogRecovery(owner, tp, config, bases, producers, checkpointed)
     if log_files.EPOCH_CHECKPOINT in names:
@@ -119,10 +126,12 @@ def _create_missing(
     config: LogConfig,
     checkpointed: Checkpointed,
     producers: ProducerStateStore,
+    report: RecoveryReport,
 ) -> LogState:
     """The state of a log whose directory holds no segment; no offset is assigned a second time."""
     start_offset, point = checkpointed.start_offset or 0, checkpointed.recovery_point or 0
     if point > start_offset:
+        report.lost_from[tp] = start_offset
         logger.error(
             "all segments of a log are missing",
             log=str(tp),
@@ -146,7 +155,7 @@ class LogRecovery:
         checkpointed: Checkpointed,
     ) -> None:
         self._owner = owner
-        self._tp = tp
+        self.tp = tp
         self._directory = str(tp)
         self._config = config
         self._checkpointed = checkpointed
@@ -179,6 +188,8 @@ class LogRecovery:
         self._confirmed: list[int] = []  # snapshots beyond the point that agree with the batches
         self._ends_in_damage = False  # before the recovery point, and no sound batch follows
         self.is_damaged = False  # below the recovery point
+        self._damaged_from: int | None = None  # the offset of the first bad batch there
+        self.lost_from: int | None = None  # the first lost offset, if the end is missing
         self.checked_bytes = 0
         self.truncated_bytes = 0
 
@@ -209,6 +220,8 @@ class LogRecovery:
         self._check_segments()
         if self._end_offset < self._point:
             self.is_damaged = True
+            is_before = self._damaged_from is not None and self._damaged_from < self._end_offset
+            self.lost_from = self._damaged_from if is_before else self._end_offset
             self._skip_missing(self._point if self._ends_in_damage else self._assigned_below)
         self._producers.expire(expiration_ms)
 
@@ -328,9 +341,11 @@ class LogRecovery:
 
     def _report_damage(self, damage: Damage, next_batch: BatchHeader | None) -> None:
         self.is_damaged = True
+        if self._damaged_from is None:
+            self._damaged_from = self._next_offset
         logger.error(
             "damage below the recovery point",
-            log=str(self._tp),
+            log=str(self.tp),
             path=damage.file.path,
             from_offset=self._next_offset,
             next_good_offset=next_batch.base_offset if next_batch else None,
@@ -344,7 +359,7 @@ class LogRecovery:
         not be followed by old bytes after another crash."""
         logger.warning(
             "torn tail truncated",
-            log=str(self._tp),
+            log=str(self.tp),
             path=segment.file.path,
             from_offset=self._next_offset,
             recovery_point=self._point,
@@ -361,7 +376,7 @@ class LogRecovery:
         for segment in reversed(deleted):
             logger.warning(
                 "segment deleted",
-                log=str(self._tp),
+                log=str(self.tp),
                 path=segment.file.path,
                 from_offset=segment.base_offset,
                 bytes=segment.file.size,
@@ -379,7 +394,7 @@ class LogRecovery:
         next_offset = min(self._point, assigned_below)
         logger.error(
             "log ends before its recovery point",
-            log=str(self._tp),
+            log=str(self.tp),
             end_offset=self._end_offset,
             recovery_point=self._point,
             lost_up_to=max(next_offset, self._end_offset),

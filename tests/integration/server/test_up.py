@@ -20,11 +20,7 @@ from tools.kafka_node import free_port
 
 pytestmark = pytest.mark.long
 PARTITIONS = 6
-ONE_REPLICA = (
-    "offsets.topic.replication.factor=1",
-    "offsets.topic.num.partitions=6",
-    "group.initial.rebalance.delay.ms=0",
-)
+SETTINGS = ("offsets.topic.num.partitions=6", "group.initial.rebalance.delay.ms=0")
 
 
 def produce(bootstrap: str, values: list[bytes]) -> None:
@@ -74,8 +70,15 @@ def committed(bootstrap: str, group: str) -> list[int]:
     return found
 
 
+def replicas(bootstrap: str, name: str) -> list[set[int]]:
+    """Return the replicas of each partition."""
+    with Admin(bootstrap) as admin:
+        (topic,), _ = admin.describe_topics([name])
+        return [set(partition.replicas) for partition in topic.partitions.values()]
+
+
 def test_clients_use_a_cluster_and_a_second_start_finds_its_data(tmp_path: Path) -> None:
-    with running_cluster(tmp_path, 3, ONE_REPLICA) as cluster:
+    with running_cluster(tmp_path, 3, SETTINGS) as cluster:
         with Admin(cluster.bootstrap) as admin:
             assert admin.create_topics([NewTopic("logs", partitions=PARTITIONS)]) == {}
             (topic,), _ = admin.describe_topics(["logs"])
@@ -84,6 +87,8 @@ def test_clients_use_a_cluster_and_a_second_start_finds_its_data(tmp_path: Path)
         groups = ["a", "b"]  # their coordinators are different brokers
         for group in groups:
             assert consume(cluster.bootstrap, group, PARTITIONS) == [b"one"] * PARTITIONS
+        assert replicas(cluster.bootstrap, "logs") == [{1, 2, 3}] * PARTITIONS
+        assert replicas(cluster.bootstrap, "__consumer_offsets") == [{1, 2, 3}] * 6
         children = cluster.children()
         assert cluster.process.terminate() == 0
         assert not any(child.is_running() for child in children)
@@ -98,7 +103,7 @@ def test_clients_use_a_cluster_and_a_second_start_finds_its_data(tmp_path: Path)
 
 
 def test_processes_that_die_are_started_again(tmp_path: Path) -> None:
-    with running_cluster(tmp_path, 2, ONE_REPLICA) as cluster:
+    with running_cluster(tmp_path, 2, SETTINGS) as cluster:
         with Admin(cluster.bootstrap) as admin:
             assert admin.create_topics([NewTopic("logs", partitions=PARTITIONS)]) == {}
         cluster.kill_child("broker-1")
@@ -112,7 +117,7 @@ def test_processes_that_die_are_started_again(tmp_path: Path) -> None:
 
 
 def test_no_process_survives_a_killed_supervisor(tmp_path: Path) -> None:
-    cluster = LocalCluster(tmp_path, 2, ONE_REPLICA)
+    cluster = LocalCluster(tmp_path, 2, SETTINGS)
     children = cluster.children()
     assert len(children) == 3
     refused = subprocess.run(

@@ -34,6 +34,7 @@ class MemberHarness:
         rack: str | None = None,
         directory: str = "",
         clean_stop: bool = True,
+        host: str | None = None,
     ) -> None:
         self.schedule = schedule
         self.store = store
@@ -51,7 +52,7 @@ class MemberHarness:
             store,
             Registration(
                 self.node,
-                f"host{node}",
+                host or f"host{node}",
                 9092 + node,
                 rack,
                 directory,

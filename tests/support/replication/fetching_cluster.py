@@ -20,6 +20,7 @@ from sawlog.broker.replica_fetchers import ReplicaFetchers
 from sawlog.broker.replicas import Replicas
 from sawlog.broker.request import Request
 from sawlog.cluster.isr_changes import IsrWriteError
+from sawlog.cluster.leader_election import without_damaged_replica
 from sawlog.cluster.metadata_image import (
     EMPTY_IMAGE,
     BrokerImage,
@@ -28,6 +29,7 @@ from sawlog.cluster.metadata_image import (
     PartitionImage,
     TopicImage,
 )
+from sawlog.cluster.znodes import PartitionState
 from sawlog.core.config import BrokerConfig
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName, TopicPartition
 from sawlog.core.ports import Part
@@ -43,7 +45,7 @@ from sawlog.simulation.schedule import Schedule, SeededRandom
 from sawlog.simulation.simulated_broker import Call, SimulatedClient
 from sawlog.simulation.simulated_disk import SimulatedDisk
 from sawlog.storage.log_directory import LogDirectory
-from support.storage.logs import records
+from support.storage.logs import headers_in, records
 
 if TYPE_CHECKING:
     from sawlog.core.errors import KafkaError
@@ -118,6 +120,20 @@ class PeersOf:
         return Connection(self._cluster, self._node, NodeId(port))
 
 
+class IsrWriterOf:
+    """The IsrWriter of one broker."""
+
+    def __init__(self, cluster: "FetchingCluster", node: NodeId) -> None:
+        self.write_isr = cluster.write_isr
+        self._cluster = cluster
+        self._node = node
+
+    def leave_isr(
+        self, _name: TopicPartition, _topic_id: TopicId, partition_epoch: int, done: IsrWritten
+    ) -> None:
+        self._cluster.leave_isr(self._node, partition_epoch, done)
+
+
 class FetchingBroker:
     """The replication of one broker, without its cluster member and its other APIs."""
 
@@ -150,7 +166,7 @@ class FetchingBroker:
             {},
             clock=schedule,
             timer=schedule,
-            isr_writer=self._cluster,
+            isr_writer=IsrWriterOf(self._cluster, self.node),
             fetchers=self.fetchers,
         )
         self._context: Any = SimpleNamespace(
@@ -169,12 +185,16 @@ class FetchingBroker:
         self.replicas.apply(old, image)
         self.fetchers.brokers_changed()
 
-    def restart(self) -> None:
-        """kill -9 and a new process on the same disk."""
+    def restart(self, *, kept_batches: int | None = None) -> None:
+        """kill -9 and a new process on the same disk, whose log has lost all but some batches."""
         self.fetchers.close()
         for replica in self.replicas.by_partition.values():
             replica.log.flush.listen(None)
+        headers = headers_in(self.replica.log)
         self.disk.kill()
+        if kept_batches is not None:
+            size = sum(header.size for header in headers[:kept_batches])
+            self.disk.cut(f"{TOPIC}-0/{0:020}.log", size)
         self._build()
         self.apply(self._cluster.image)
 
@@ -246,6 +266,21 @@ class FetchingCluster:
         epoch = LeaderEpoch(self.state.leader_epoch + 1)
         self._change(self.state._replace(leader=NodeId(number), leader_epoch=epoch), unaware)
 
+    def elect_uncleanly(self, number: int) -> None:
+        """Make a broker that is not in sync the leader, alone in the in-sync set."""
+        node = NodeId(number)
+        epoch = LeaderEpoch(self.state.leader_epoch + 1)
+        member = InSyncMember(node, self.image.brokers[node].epoch, "")
+        self._change(
+            self.state._replace(
+                leader=node,
+                leader_epoch=epoch,
+                isr=(node,),
+                members=(member,),
+                unclean_epoch=epoch,
+            )
+        )
+
     def inform(self, number: int) -> None:
         """Give a broker the newest image."""
         self[number].apply(self.image)
@@ -282,6 +317,28 @@ class FetchingCluster:
             nodes = tuple(member.node for member in members)
             done(partition_epoch + 1)
             self._change(state._replace(isr=nodes, members=members))
+
+        self.schedule.after(1, write)
+
+    def leave_isr(self, node: NodeId, partition_epoch: int, done: IsrWritten) -> None:
+        """Write what a broker with a damaged log asks for, as the real one does."""
+
+        def write() -> None:
+            if partition_epoch != self.state.partition_epoch:
+                done(IsrWriteError.STALE)
+                return
+            state = self.state
+            stored = PartitionState(state.leader, state.leader_epoch, state.members, 0)
+            new = without_damaged_replica(stored, node)
+            done(partition_epoch + 1)
+            self._change(
+                state._replace(
+                    leader=new.leader,
+                    leader_epoch=new.leader_epoch,
+                    isr=new.isr,
+                    members=new.members,
+                )
+            )
 
         self.schedule.after(1, write)
 

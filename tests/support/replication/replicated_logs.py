@@ -26,12 +26,15 @@ class Copy(SimulatedStorage):
     def commit(self, offset: int) -> None:
         self.log.set_high_watermark(offset)
 
-    def follow(self, epoch: int, *, commits_on_flush: bool = True) -> Follower:
+    def follow(
+        self, epoch: int, *, commits_on_flush: bool = True, unclean_epoch: int = -1
+    ) -> Follower:
         return Follower(
             self.log,
             LEADER,
             LeaderEpoch(epoch),
             commits_on_flush=commits_on_flush,
+            unclean_epoch=unclean_epoch,
             high_watermark_moved=lambda: None,
         )
 

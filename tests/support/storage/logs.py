@@ -11,6 +11,7 @@ from sawlog.simulation.schedule import Schedule, SeededRandom
 from sawlog.simulation.simulated_disk import SimulatedDisk
 from sawlog.simulation.stepped_cleaner import SteppedCleaner
 from sawlog.storage.appended import Appended
+from sawlog.storage.checkpointer import INTERVAL_MS
 from sawlog.storage.cleaner.cleaner_worker import CleanerWorker
 from sawlog.storage.cleaner.log_cleaner import CleanerConfig
 from sawlog.storage.log import Log
@@ -30,6 +31,7 @@ class SimulatedStorage:
         *,
         seed: int = 1,
         flushes_at_checkpoint: bool = True,
+        watermark_interval_ms: int = INTERVAL_MS,
         cleaner: CleanerConfig | None = None,
         disk_delay_ms: int = 0,
     ) -> None:
@@ -38,6 +40,7 @@ class SimulatedStorage:
         self.config = config or LogConfig()
         self.cleaner_config = cleaner
         self._flushes_at_checkpoint = flushes_at_checkpoint
+        self._watermark_interval_ms = watermark_interval_ms
         self.schedule = Schedule(seed)
         self.random = SeededRandom(seed)
         schedule = self.schedule
@@ -54,6 +57,7 @@ class SimulatedStorage:
             self.random,
             config_for=lambda _: self.config,
             flushes_at_checkpoint=self._flushes_at_checkpoint,
+            watermark_interval_ms=self._watermark_interval_ms,
             cleaner_config=self.cleaner_config,
             start_cleaner=self._start_cleaner if self.cleaner_config else None,
         )

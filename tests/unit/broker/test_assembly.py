@@ -79,15 +79,33 @@ def test_first_image_reports_a_directory_of_another_broker() -> None:
     assert isinstance(applied[0], WrongOwner)
 
 
+def in_cluster(
+    machine: SimulatedMachine, service: StoreService, applied: list[Exception | None]
+) -> Broker:
+    """Return broker 1 of a cluster whose store is not in its data directory."""
+    ports = ports_of(machine, service.connect())
+    registration = Registration(NodeId(1), "host", 9092)
+    return assemble(ports, BrokerConfig({}), registration, applied.append)
+
+
+def test_a_new_directory_has_its_id_on_disk_before_the_broker_registers() -> None:
+    machine = SimulatedMachine(1)
+    service = StoreService(machine.schedule, 1)
+    broker = in_cluster(machine, service, [])
+    assert machine.disk.list("") == [], "nothing is written before the start"
+    broker.start()
+    machine.disk.power_loss(machine.random)
+    again = in_cluster(machine, service, []).components.directory
+    assert again.directory_id == broker.components.directory.directory_id
+    again.identify("cluster", 2)  # it was not used yet, so another node id may be chosen
+
+
 def test_a_broker_with_a_failed_directory_lets_others_lead() -> None:
     machine = SimulatedMachine(1)
     service = StoreService(machine.schedule, 1)
     other = MemberHarness(machine.schedule, service.connect(), 2, directory="other").start()
-    ports = ports_of(machine, service.connect())
     applied: list[Exception | None] = []
-    broker = assemble(
-        ports, BrokerConfig({}), Registration(NodeId(1), "host", 9092), applied.append
-    )
+    broker = in_cluster(machine, service, applied)
     broker.start()
     assert machine.schedule.run(lambda: len(other.image.brokers) == 2 and bool(applied))
     registered = other.image.brokers[NodeId(1)]

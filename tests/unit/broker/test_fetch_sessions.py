@@ -9,6 +9,7 @@ from sawlog.protocol.messages.fetch_request import (
     FetchRequest,
     FetchTopic,
     ForgottenTopic,
+    ReplicaState,
 )
 from sawlog.protocol.messages.fetch_response import PartitionData
 from sawlog.simulation.schedule import Schedule, SeededRandom
@@ -38,8 +39,12 @@ def data_of(index: int, watermark: int, error: int = 0) -> PartitionData:
     return PartitionData(partition_index=index, high_watermark=watermark, error_code=error)
 
 
-def open_session(cache: FetchSessions, *partitions: int, watermark: int = 5) -> int:
-    context = cache.open(request(*partitions), VERSION)
+def open_session(
+    cache: FetchSessions, *partitions: int, watermark: int = 5, replica_id: int = -1
+) -> int:
+    message = request(*partitions)
+    message.replica_id = replica_id
+    context = cache.open(message, VERSION)
     context.select([(p, data_of(p.index, watermark), 0) for p in context.partitions])
     return context.open_session(VERSION)
 
@@ -158,6 +163,35 @@ def test_old_session_in_use_is_evicted_for_a_larger_one() -> None:
     assert open_session(cache, 0, 1) == 0
     schedule.run_for(1)
     assert open_session(cache, 0, 1) != 0
+
+
+def test_a_consumer_does_not_evict_a_follower() -> None:
+    cache, schedule = sessions(slots=1)
+    follower = open_session(cache, 0, replica_id=2)
+    schedule.run_for(EVICTION_MS)
+    cache.open(request(session=follower, epoch=1), VERSION)  # in use: not stale
+    schedule.run_for(1)
+    assert open_session(cache, 0, 1, 2) == 0
+    assert open_session(cache, 0, 1, 2, replica_id=3) != 0, "a larger follower may"
+
+
+def test_a_follower_evicts_the_smallest_consumer() -> None:
+    cache, _ = sessions(slots=3)
+    other = open_session(cache, 0, replica_id=3)
+    large, small = open_session(cache, 0, 1, 2), open_session(cache, 0, 1)
+    assert open_session(cache, 0, replica_id=2) != 0
+    for kept in (other, large):
+        cache.open(request(session=kept, epoch=1), VERSION)
+    with pytest.raises(KafkaError):
+        cache.open(request(session=small, epoch=1), VERSION)
+
+
+def test_a_follower_that_names_itself_in_the_replica_state_is_preferred() -> None:
+    cache, _ = sessions(slots=1)
+    open_session(cache, 0)
+    message = request(0)
+    message.replica_state = ReplicaState(2, 17)
+    assert cache.open(message, 15).open_session(15) != 0
 
 
 def test_epochs_wrap_around_to_one() -> None:

@@ -74,3 +74,18 @@ def test_under_replicated_partitions_and_lags_are_counted() -> None:
         "sawlog_isr_expands_total 0",
     ):
         assert line in rendered, rendered
+
+
+def test_what_a_leader_serves_to_followers_is_counted_apart() -> None:
+    machine = machine_with_topic()
+    registry = Registry()
+    machine.broker.declare_metrics(registry)
+    replicate(machine, OTHER)
+    machine.send(produce(batch_of(machine, b"a"), acks=1), NAMED)
+    FollowerSession(machine, OTHER).ask(0)
+    rendered = registry.render()
+    assert "sawlog_fetched_bytes_total 0" in rendered
+    assert machine.broker.components.metrics.replicated_bytes_out > 0
+    assert "sawlog_replica_fetcher_failed_partitions 0" in rendered
+    assert "sawlog_replica_fetcher_max_lag_records 0" in rendered
+    assert "sawlog_damaged_replicas 0" in rendered

@@ -58,8 +58,8 @@ def test_a_consumer_stays_at_the_leader_if_the_replica_lacks_its_offset() -> Non
     assert read(machine, 2, f"rack-{OTHER}").preferred_read_replica == -1
 
 
-def test_without_the_selector_consumers_read_from_the_leader() -> None:
-    machine = led(OTHER, THIRD, selector="")
+def test_with_the_leader_selector_consumers_read_from_the_leader() -> None:
+    machine = led(OTHER, THIRD, selector="org.apache.kafka.common.replica.LeaderSelector")
     assert read(machine, 0, f"rack-{OTHER}").preferred_read_replica == -1
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from sawlog.broker.replica_fetcher import NO_SESSION_DELAY_MS, STREAM_DELAY_MS
 from sawlog.core.errors import ErrorCode
-from sawlog.core.ids import TopicId
+from sawlog.core.ids import PartitionIndex, TopicId, TopicPartition
 from sawlog.core.ports import DiskFull
 from sawlog.protocol.messages.fetch_response import (
     EpochEndOffset,
@@ -472,3 +472,28 @@ def test_a_stream_that_stops_delays_a_flush_for_a_moment_only() -> None:
     assert len(broker.requests) == 1
     broker.schedule.run_for(1)
     assert [fetched(one)[0].flushed_offset for one in broker.requests] == [0, 1]
+
+
+# What the metrics tell
+
+
+def test_the_lag_is_what_the_leader_has_committed_and_this_broker_has_not() -> None:
+    broker, _ = following(0, 1)
+    broker.answer(data(0, batch(0), watermark=7), data(1, batch(0), watermark=3))
+    assert broker.fetchers.max_lag == 6
+    broker.fetchers.closed(TopicPartition(TOPIC, PartitionIndex(0)))
+    assert broker.fetchers.max_lag == 2
+
+
+def test_requests_and_bytes_are_counted_by_leader_also_after_it_is_not_followed_any_more() -> None:
+    broker, _ = following(0)
+    records = batch(0)
+    broker.answer(data(0, records, watermark=1))
+    totals = broker.fetchers.totals[LEADER]
+    requests = totals.requests
+    assert (requests, totals.bytes) == (3, len(records))
+    broker.follow(0, epoch=1, leader=OTHER_LEADER)
+    assert broker.fetchers.totals[LEADER] is totals
+    assert broker.fetchers.totals[OTHER_LEADER].requests == 1
+    broker.follow(0, epoch=2, leader=LEADER)
+    assert totals.requests == requests + 1

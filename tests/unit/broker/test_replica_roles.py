@@ -1,10 +1,12 @@
 """Replicas follow the image: promoted, demoted, removed; only the leader of an epoch appends."""
 
+from dataclasses import replace
+
 import pytest
 
 from sawlog.cluster.metadata_image import NO_NODE
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.core.ids import LeaderEpoch
+from sawlog.core.ids import LeaderEpoch, TopicName
 from sawlog.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -213,3 +215,19 @@ def test_a_replica_in_no_role_is_refused_by_its_error() -> None:
     with pytest.raises(KafkaError) as refused:
         machine.broker.replicas.leader(TOPIC, 0)
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_partition_that_cannot_be_applied_does_not_keep_the_others_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    machine = machine_with_topic(3)
+    broker, old = machine.broker, machine.broker.metadata.image
+    before = old.topics[TopicName(TOPIC)]
+    epoch = before.partitions[0].leader_epoch
+    illegal, *others = (state._replace(leader=OTHER) for state in before.partitions)
+    later = (state._replace(leader_epoch=LeaderEpoch(epoch + 1)) for state in others)
+    after = replace(before, partitions=(illegal, *later))
+    assert broker.try_apply(old, replace(old, topics={before.name: after})) is None
+    roles = [broker.replicas.by_partition[TOPIC, index].role for index in range(3)]
+    assert roles == [Role.LEADER, Role.FOLLOWER, Role.FOLLOWER]
+    assert "partition not applied" in caplog.text

@@ -79,6 +79,25 @@ def test_a_deposed_leader_truncates_what_the_new_one_does_not_have() -> None:
     assert values_of(cluster[1].replica.log) == [b"kept", b"new"]
 
 
+def test_after_an_unclean_election_all_replicas_follow_the_new_leader() -> None:
+    cluster = FetchingCluster()
+    cluster.commit(b"kept")
+    cluster.settle()
+    cluster.remove_from_isr(3)
+    for other in (1, 2):
+        cluster.cut(3, other)
+    cluster.commit(b"lost")
+    cluster.schedule.run_for(1_000)
+    assert cluster[2].replica.high_watermark == 2
+    cluster.heal()
+    cluster.elect_uncleanly(3)
+    cluster[3].produce(b"new")
+    cluster.settle()
+    assert_identical(*logs(cluster))
+    assert values_of(cluster[1].replica.log) == [b"kept", b"new"]
+    assert [broker.fetchers.failed for broker in cluster.brokers.values()] == [[], [], []]
+
+
 def test_a_restarted_follower_keeps_what_it_has_and_goes_on() -> None:
     cluster = FetchingCluster()
     cluster.commit(b"a")

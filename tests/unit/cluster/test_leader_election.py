@@ -8,7 +8,7 @@ from sawlog.cluster.leader_election import (
     preferred_state,
     unclean_state,
 )
-from sawlog.cluster.metadata_image import NO_NODE, BrokerImage, InSyncMember
+from sawlog.cluster.metadata_image import DAMAGED_DIRECTORY, NO_NODE, BrokerImage, InSyncMember
 from sawlog.cluster.znodes import PartitionState
 from sawlog.core.ids import LeaderEpoch, NodeId
 
@@ -144,9 +144,29 @@ def test_an_unclean_leader_is_alone_in_sync() -> None:
     assert outcome(next_state(live, REPLICAS, state(1, member(1)))) == (2, 8, (2,))
 
 
+def test_an_unclean_election_prefers_a_replica_without_damage() -> None:
+    live = electorate(broker(1), broker(2), unclean=True)
+    damaged = state(NO_NODE, member(1, 10, DAMAGED_DIRECTORY))
+    assert outcome(next_state(live, REPLICAS, damaged)) == (2, 8, (2,))
+    alone = electorate(broker(1), unclean=True)
+    assert outcome(next_state(alone, REPLICAS, damaged)) == (1, 8, (1,))
+
+
 def test_a_clean_member_is_preferred_to_an_unclean_election() -> None:
     live = electorate(broker(1, 11, "empty"), broker(3), unclean=True)
-    assert outcome(next_state(live, REPLICAS, state(1, *ALL))) == (3, 8, (3,))
+    new = next_state(live, REPLICAS, state(1, *ALL))
+    assert outcome(new) == (3, 8, (3,))
+    assert new is not None
+    assert new.unclean_epoch == -1
+
+
+def test_the_epoch_of_an_unclean_election_is_kept_by_later_clean_ones() -> None:
+    unclean = next_state(electorate(broker(2), unclean=True), REPLICAS, state(1, member(1)))
+    assert unclean is not None
+    assert unclean.unclean_epoch == unclean.leader_epoch == 8
+    clean = next_state(electorate(broker(2, 11)), REPLICAS, unclean)
+    assert clean is not None
+    assert (clean.leader_epoch, clean.unclean_epoch) == (9, 8)
 
 
 # flush.policy=os

@@ -3,6 +3,7 @@
 import pytest
 
 from sawlog.cluster import znodes
+from sawlog.cluster.broker_registration import EXPIRY_MS
 from sawlog.core.ids import NodeId, TopicName
 from sawlog.core.store import Create
 from sawlog.simulation.schedule import Schedule
@@ -84,6 +85,24 @@ def test_another_data_directory_does_not_replace_a_registration() -> None:
     world.schedule.run_for(5_000)
     assert not other.images
     assert world.owner(znodes.broker_path(NodeId(1))) == owner
+
+
+def test_a_copy_of_the_directory_elsewhere_is_refused_while_the_original_runs() -> None:
+    world = RestartingBrokers()
+    world.started(1)
+    owner = world.stores[1].session_id
+    store = world.service.connect()
+    copy = MemberHarness(world.schedule, store, 1, directory=DIRECTORY.format(1), host="elsewhere")
+    copy.member.start()
+    world.schedule.run_for(EXPIRY_MS - 1_000)
+    assert not copy.refused, "the session of a dead process may last that long"
+    world.schedule.run_for(2_000)
+    (refused,) = copy.refused
+    assert "at host1:9093 and with the same data directory id (directory-of-1)" in str(refused)
+    assert world.owner(znodes.broker_path(NodeId(1))) == owner
+    world.stores[1].crash()
+    world.stores[1].expire()
+    assert world.schedule.run(lambda: bool(copy.images)), "it registers when the id is free"
 
 
 def test_a_directory_without_an_id_waits_until_the_old_session_ends() -> None:

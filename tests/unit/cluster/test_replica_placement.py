@@ -40,6 +40,15 @@ def test_replicas_are_distinct_and_spread(
     assert max(counts) - min(counts) <= 1
 
 
+def test_a_broker_that_shuts_down_gets_no_replicas() -> None:
+    live = brokers(None, None, None)
+    live[1] = live[1]._replace(is_shutting_down=True)
+    for replicas in place(live, 12, 2, SeededRandom(3)):
+        assert sorted(replicas) == [0, 2]
+    with pytest.raises(KafkaError, match=r"only 2 broker\(s\)"):
+        place(live, 1, 3, SeededRandom(3))
+
+
 def test_brokers_without_a_rack_are_spread_over_their_hosts() -> None:
     hosts = {NodeId(n): f"host{n % 2}" for n in range(4)}
     live = [BrokerImage(node, host, 9092 + node, None, node) for node, host in hosts.items()]

@@ -29,6 +29,11 @@ def test_a_state_keeps_broker_epoch_and_directory_of_each_member() -> None:
     assert {key: fields[key] for key in kafka} == kafka
 
 
+def test_a_state_keeps_the_epoch_of_the_last_unclean_election() -> None:
+    state = PartitionState(NodeId(2), LeaderEpoch(4), members(2), 7, 3, 17, unclean_epoch=3)
+    assert znodes.decode_state(node(znodes.encode_state(state))) == state
+
+
 def test_a_state_without_members_has_the_leaders_broker_epoch() -> None:
     data = (
         b'{"version":1,"leader":1,"leader_epoch":0,"isr":[1,2],"controller_epoch":1,'

@@ -13,7 +13,7 @@ from sawlog.core.config_accepted import ACCEPTED_SETTINGS
 from sawlog.core.config_broker import BROKER_SETTINGS
 from sawlog.core.config_topic import BROKER_SYNONYMS, TOPIC_SETTINGS
 from sawlog.core.config_values import ConfigError, format_value, parse_value
-from sawlog.core.config_warnings import Notice
+from sawlog.core.config_warnings import Notice, single_broker_notices
 
 HOUR_MS = 3_600_000
 
@@ -57,8 +57,6 @@ def test_a_setting_without_effect_is_accepted_with_a_notice() -> None:
     ("key", "value", "message"),
     [
         ("log.dirs", "a,b", "--data"),
-        ("default.replication.factor", "3", "one broker for now"),
-        ("min.insync.replicas", "2", "one broker for now"),
         ("log.cleaner.enable", "false", "no topic is compacted"),
         ("log.cleaner.threads", "0", "no topic is compacted"),
     ],
@@ -69,6 +67,23 @@ def test_a_setting_with_less_effect_than_in_kafka_is_accepted_with_a_notice(
     (notice,) = BrokerConfig({key: value}).notices
     assert notice.setting == key
     assert message in notice.message
+
+
+@pytest.mark.parametrize("key", ["default.replication.factor", "min.insync.replicas"])
+def test_replication_is_noticed_only_if_there_is_one_broker(key: str) -> None:
+    config = BrokerConfig({key: "2"})
+    assert config.notices == ()
+    (notice,) = single_broker_notices(config)
+    assert notice.setting == key
+    assert "without --zookeeper there is one broker" in notice.message
+    assert single_broker_notices(BrokerConfig()) == []
+
+
+def test_an_unknown_replica_selector_is_refused_with_the_known_ones() -> None:
+    known = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    assert BrokerConfig({"replica.selector.class": known})["replica.selector.class"] == known
+    with pytest.raises(ConfigError, match=known):
+        BrokerConfig({"replica.selector.class": "com.example.Nearest"})
 
 
 @pytest.mark.parametrize(

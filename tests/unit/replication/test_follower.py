@@ -229,17 +229,31 @@ def test_truncation_is_refused_below_the_high_watermark() -> None:
     assert replica.log.high_watermark == 2
 
 
-@pytest.mark.parametrize("commits_on_flush", [True, False])
-def test_after_an_unclean_election_committed_records_are_truncated(commits_on_flush: bool) -> None:
-    config = LogConfig(unclean_leader_election=commits_on_flush)
-    leader, replica = copies(2, config)
+def test_an_unclean_election_before_the_own_last_record_excuses_no_truncation() -> None:
+    leader, replica = copies(2)
+    for copy in (leader, replica):
+        copy.write(3, b"a")
+    replica.write(3, b"committed")
+    replica.commit(2)
+    leader.write(4, b"b")
+    with pytest.raises(TruncationRefused):
+        catch_up(leader.log, replica.follow(4, unclean_epoch=3))
+    assert replica.values == [b"a", b"committed"]
+
+
+@pytest.mark.parametrize(("commits_on_flush", "unclean_epoch"), [(True, 1), (False, -1)])
+def test_after_an_unclean_election_committed_records_are_truncated(
+    commits_on_flush: bool, unclean_epoch: int
+) -> None:
+    leader, replica = copies(2)
     for copy in (leader, replica):
         copy.write(0, b"a")
     replica.write(0, b"lost")
     replica.commit(2)
     replica.checkpoint()
     leader.write(1, b"b", b"c")
-    catch_up(leader.log, replica.follow(1, commits_on_flush=commits_on_flush))
+    follower = replica.follow(1, commits_on_flush=commits_on_flush, unclean_epoch=unclean_epoch)
+    catch_up(leader.log, follower)
     assert_identical(leader.log, replica.log)
     assert replica.log.high_watermark == 1
     replica.flush()

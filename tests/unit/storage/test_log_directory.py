@@ -276,6 +276,19 @@ def test_the_directory_belongs_to_one_broker() -> None:
             storage.directory.identify(cluster_id, node_id)
 
 
+def test_a_reserved_directory_id_stays_when_the_cluster_is_known() -> None:
+    storage = SimulatedStorage()
+    storage.directory.reserve(1)
+    reserved = storage.directory.directory_id
+    storage.restart()
+    assert storage.directory.directory_id == reserved
+    storage.directory.identify("cluster", 1)
+    storage.restart()
+    assert storage.directory.directory_id == reserved
+    with pytest.raises(WrongOwner):
+        storage.directory.identify("other", 1)
+
+
 def test_checkpoints_are_written_at_an_interval() -> None:
     storage = SimulatedStorage()
     storage.append(3)
@@ -289,6 +302,17 @@ def test_checkpoints_are_written_at_an_interval() -> None:
     operations = storage.disk.operations
     storage.schedule.run_for(60_000)
     assert storage.disk.operations == operations, "nothing changed, nothing is written"
+
+
+def test_high_watermarks_are_written_at_an_interval_of_their_own() -> None:
+    storage = SimulatedStorage(watermark_interval_ms=100)
+    storage.append(3)
+    storage.flush()
+    storage.log.set_high_watermark(2)
+    storage.schedule.run_for(99)
+    assert not storage.disk.exists("replication-offset-checkpoint")
+    storage.schedule.run_for(2)
+    assert storage.disk.read_file("replication-offset-checkpoint") == b"0\n1\ntopic 0 2\n"
 
 
 def test_a_roll_is_followed_by_a_checkpoint() -> None:

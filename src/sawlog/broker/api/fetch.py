@@ -322,7 +322,7 @@ class _Fetch:
                 last = key
             topic.partitions.append(data)
             if size and isinstance(data.records, FileSlice):
-                self._context.metrics.served(size)
+                self._context.metrics.served(size, to_follower=self._replica_id >= 0)
         return response
 
 

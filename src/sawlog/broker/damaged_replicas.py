@@ -1,0 +1,134 @@
+"""Replicas whose logs lost flushed records: a checkpoint says that they had more than they have.
+
+The in-sync set may still name such a replica, and an election may choose it, although it lacks
+acknowledged records. It is truncated at the damage, leaves the in-sync set by itself and serves
+nothing as a leader, until a leader has added it again (docs/decisions/0015). A sole replica keeps
+what it has: there is no better copy (docs/decisions/0005).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sawlog.cluster.metadata_image import DAMAGED_DIRECTORY, NO_NODE, PartitionImage
+from sawlog.core.event_logger import EventLogger
+from sawlog.core.ids import LeaderEpoch, NodeId, TopicPartition
+
+if TYPE_CHECKING:
+    from sawlog.broker.metadata_cache import MetadataCache
+    from sawlog.core.ports import Timer
+    from sawlog.replication.isr_writer import IsrWriter
+    from sawlog.replication.replica import Replica
+    from sawlog.storage.damaged_logs import DamagedLogs
+    from sawlog.storage.log import Log
+
+logger = EventLogger(__name__)
+
+RETRY_MS = 500
+"""Delay before leaving an in-sync set is tried again that failed."""
+
+
+class DamagedReplicas:
+    """Invariant: a damaged replica of several leads only after an unclean election. `_outside` has
+    the leader epochs in which the stored in-sync set was seen without this broker."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        logs: "DamagedLogs",
+        metadata: "MetadataCache",
+        timer: "Timer",
+        isr_writer: "IsrWriter | None",
+    ) -> None:
+        self._node_id = node_id
+        self._logs = logs
+        self._metadata = metadata
+        self._timer = timer
+        self._isr_writer = isr_writer
+        self._outside: dict[TopicPartition, LeaderEpoch] = {}
+        self._leaving: set[TopicPartition] = set()
+
+    def permitted(self, replica: "Replica", state: PartitionImage) -> PartitionImage:
+        """Return the state that the replica may act on: without a leader if that would be this
+        broker with a damaged log. KafkaError or DiskError if the log cannot be truncated now."""
+        name = replica.name
+        if name not in self._logs.offsets:
+            return state
+        if len(state.replicas) == 1:
+            self._logs.remove(name)
+            return state
+        self._truncate(replica.log)
+        is_leader = state.leader == self._node_id
+        if is_leader and state.leader_epoch == state.unclean_epoch:
+            logger.warning("a damaged replica leads after an unclean election", log=str(name))
+            self._repaired(name)
+            return state
+        if self._has_joined(name, state):
+            logger.info("a damaged replica is in sync again", log=str(name))
+            self._repaired(name)
+            return state
+        if self._node_id not in state.isr:
+            self._outside[name] = state.leader_epoch
+        elif not self._has_left(state):
+            self._leave(replica, state)
+        return state._replace(leader=NO_NODE) if is_leader else state
+
+    def _truncate(self, log: "Log") -> None:
+        offset = self._logs.offsets[log.tp]
+        if offset < log.end_offset:
+            if offset < log.segments.base_offset:
+                log.restart_at(offset)
+            else:
+                log.truncate(offset)
+        self._logs.truncated(log.tp)
+
+    def _repaired(self, name: TopicPartition) -> None:
+        self._outside.pop(name, None)
+        self._logs.remove(name)
+
+    def _has_joined(self, name: TopicPartition, state: PartitionImage) -> bool:
+        """Whether a leader has added this process to the in-sync set. An election keeps members
+        that did not catch up, so both images must be of one leader epoch."""
+        own = self._metadata.image.brokers.get(self._node_id)
+        return (
+            state.leader not in (NO_NODE, self._node_id)
+            and self._outside.get(name) == state.leader_epoch
+            and own is not None
+            and any(member.is_of(own) for member in state.members)
+        )
+
+    def _has_left(self, state: PartitionImage) -> bool:
+        """Whether the set has this broker only because it would be empty otherwise."""
+        return any(
+            member.node == self._node_id and member.directory_id == DAMAGED_DIRECTORY
+            for member in state.members
+        )
+
+    def _leave(self, replica: "Replica", state: PartitionImage) -> None:
+        name = replica.name
+        if self._isr_writer is None or name in self._leaving:
+            return
+        self._leaving.add(name)
+        logger.warning("a damaged replica leaves the in-sync set", log=str(name), isr=state.isr)
+        self._isr_writer.leave_isr(
+            name, replica.topic_id, state.partition_epoch, self._done(replica)
+        )
+
+    def _done(self, replica: "Replica") -> Callable[[object], None]:
+        def done(_: object) -> None:
+            """The next image shows it; if none comes, the write has failed."""
+            self._timer.after(RETRY_MS, lambda: self._check(replica))
+
+        return done
+
+    def _check(self, replica: "Replica") -> None:
+        name = replica.name
+        self._leaving.discard(name)
+        state = self._metadata.image.partition(*name)
+        if (
+            name in self._logs.offsets
+            and state is not None
+            and self._node_id in state.isr
+            and not self._has_left(state)
+            and self._outside.get(name) != state.leader_epoch
+        ):
+            self._leave(replica, state)
