@@ -17,6 +17,7 @@ import psutil
 from kazoo.client import KazooClient
 
 from sawlog.cluster import znodes
+from sawlog.core.ids import NodeId
 from sawlog.log_inspection.segment_reader import StoredBatch, find_segments, read_batches
 from sawlog.server.address import Address
 from sawlog.server.zookeeper_process import FAST_START, ZooKeeperServer, is_serving
@@ -29,6 +30,8 @@ CLIENT = "client"
 START_S = 180.0
 TICKS_PER_SESSION = 2
 """ZooKeeper's shortest session has two ticks; a longer tick would end sessions late."""
+NO_FSYNC = "-Dzookeeper.forceSync=no"
+"""No fsync in ZooKeeper: on a busy disk it stalls all sessions; no fault here is a power loss."""
 
 
 class FaultyBroker:
@@ -99,7 +102,8 @@ class FaultyCluster:
         tick_ms = min(2000, session_ms // TICKS_PER_SESSION)
         server = ZooKeeperServer(directory / ZOOKEEPER, self.zookeeper_address, tick_ms=tick_ms)
         server.write_config()
-        self.zookeeper = Child(server.command(FAST_START), directory / "zookeeper.log")
+        command = server.command((*FAST_START, NO_FSYNC))
+        self.zookeeper = Child(command, directory / "zookeeper.log")
         self.zookeeper.start()
         self.brokers = [
             FaultyBroker(node_id, directory, Address(HOST, free_port()))
@@ -124,6 +128,7 @@ class FaultyCluster:
         command += ["--advertise", str(advertised), "--zookeeper", str(store)]
         own = {
             "zookeeper.session.timeout.ms": str(self.session_ms),
+            "zookeeper.connection.timeout.ms": "60000",
             "min.insync.replicas": "2",
             "default.replication.factor": str(len(self.brokers)),
             "offsets.topic.num.partitions": "3",
@@ -156,7 +161,25 @@ class FaultyCluster:
         self.zookeeper.kill()
         self.links.close()
 
+    def start_zookeeper(self) -> None:
+        self.zookeeper.start()
+        assert is_serving(self.zookeeper_address, START_S), self.zookeeper.text
+
+    def pause_zookeeper(self) -> None:
+        self.zookeeper.signal(signal.SIGSTOP)
+
+    def resume_zookeeper(self) -> None:
+        self.zookeeper.signal(signal.SIGCONT)
+
     # What ZooKeeper says
+
+    def wait_until_session_ended(self, broker: FaultyBroker) -> None:
+        """Wait until the broker's registration has gone."""
+        path = znodes.broker_path(NodeId(broker.node_id))
+        wait_for(
+            lambda: self._client.retry(self._client.exists, path) is None,
+            f"{broker.name} is not registered",
+        )
 
     def broker(self, node_id: int) -> FaultyBroker:
         return self.brokers[node_id - 1]

@@ -109,7 +109,9 @@ class Links:
             forth.close()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: asyncio.Event) -> None:
+async def _pump(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: asyncio.Event
+) -> None:
     """Forward bytes and the end of the connection, while the way is open."""
     with contextlib.suppress(OSError):
         while True:

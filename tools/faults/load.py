@@ -1,21 +1,29 @@
 """Real clients under load, whose observations are a History for the checkers of the simulator.
 
-Each partition gets records all the time, from an idempotent producer and from a plain one with
-acks=all that does not retry; a consumer follows all partitions from the start. An outage is the time
-from a fault until every partition has acknowledged a record that was sent after it.
+An idempotent producer (librdkafka, acks=all) sends records to every partition all the time; a
+consumer follows all partitions from the start. An outage is the longest time without an
+acknowledgement of one partition.
 """
 
 import itertools
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sawlog.simulation.history.checks import check_history
-from sawlog.simulation.history.history import ACKS_ALL, History, Outcome, Poll, Write
+from sawlog.simulation.history.history import (
+    ACKS_ALL,
+    UNKNOWN_OFFSET,
+    History,
+    Outcome,
+    Poll,
+    Write,
+)
 from tools.faults.process import wait_for
 
 TOPIC = "load"
@@ -33,6 +41,7 @@ QUICK = {
 }
 """A client that notices at once: what is measured is the cluster, not the client's patience."""
 PRODUCER = QUICK | {
+    "enable.idempotence": True,
     "acks": "all",
     "linger.ms": 0,
     "retry.backoff.ms": 20,
@@ -51,14 +60,14 @@ class Load:
         self.history = History()
         self._bootstrap = bootstrap
         self._is_over = threading.Event()
+        self._is_abandoned = False
         self._errors: list[str] = []
         self._acknowledged: dict[int, list[tuple[float, float]]] = defaultdict(list)
-        """By partition: when a record of the idempotent producer was sent and acknowledged."""
+        """By partition: when each record was sent and acknowledged."""
         self._began = time.monotonic()
         self._create_topic()
         self._threads = [
-            threading.Thread(target=self._produce, args=("idempotent", True), daemon=True),
-            threading.Thread(target=self._produce, args=("plain", False), daemon=True),
+            threading.Thread(target=self._produce, args=("producer",), daemon=True),
             threading.Thread(target=self._consume, args=("consumer",), daemon=True),
         ]
         for thread in self._threads:
@@ -76,37 +85,32 @@ class Load:
 
     # Producing
 
-    def _produce(self, name: str, is_idempotent: bool) -> None:
-        more = {"enable.idempotence": True} if is_idempotent else {"message.send.max.retries": 0}
-        if not is_idempotent:
-            more["message.timeout.ms"] = 5_000
-        producer = Producer(self._common() | PRODUCER | more)
+    def _produce(self, name: str) -> None:
+        producer = Producer(self._common() | PRODUCER)
         for number in itertools.count():
             if self._is_over.is_set():
                 break
             for partition in range(self.partitions):
-                self._send(producer, name, partition, number, is_idempotent)
+                self._send(producer, name, partition, number)
             producer.poll(TICK_S)
             self._is_over.wait(TICK_S)
-        left = producer.flush(GUARD_S)
+        left = producer.flush(0 if self._is_abandoned else GUARD_S)
         if left:
             self._errors.append(f"{left} records of {name} have no outcome after {GUARD_S} s")
 
-    def _send(
-        self, producer: Any, name: str, partition: int, number: int, is_idempotent: bool
-    ) -> None:
+    def _send(self, producer: Any, name: str, partition: int, number: int) -> None:
         value = f"{name}:{partition}:{number}".encode()
-        write = Write(name, partition, value, ACKS_ALL, is_idempotent, self._now_ms())
+        write = Write(name, partition, value, ACKS_ALL, True, self._now_ms())
         sent = time.monotonic()
 
         def delivered(error: KafkaError | None, message: Any) -> None:
             write.ended_ms = self._now_ms()
             if error is None:
                 write.outcome = Outcome.ACKNOWLEDGED
-                write.offset = message.offset()
-                if is_idempotent:
-                    self._acknowledged[partition].append((sent, time.monotonic()))
-            elif is_idempotent:
+                offset = message.offset()  # None if a repeated batch was refused as a duplicate
+                write.offset = UNKNOWN_OFFSET if offset is None else offset
+                self._acknowledged[partition].append((sent, time.monotonic()))
+            else:
                 self._errors.append(f"{value!r} of an idempotent producer failed: {error}")
 
         try:
@@ -153,7 +157,9 @@ class Load:
             for message in consumer.consume(5_000, 0.2):
                 if message.error() is None:
                     found[message.partition()].append((message.offset(), message.value()))
-            return all(not end or (found[p] and found[p][-1][0] >= end - 1) for p, end in ends.items())
+            return all(
+                not end or (found[p] and found[p][-1][0] >= end - 1) for p, end in ends.items()
+            )
 
         try:
             wait_for(is_read, f"all of {self.topic} is read up to {ends}")
@@ -163,21 +169,20 @@ class Load:
 
     # Judging
 
-    def acknowledges_all(self, since: float) -> bool:
-        """Whether every partition has acknowledged a record that was sent after `since`."""
-        return all(self._first_after(p, since) is not None for p in range(self.partitions))
+    def wait_until_available(self, since: float, partitions: Sequence[int] | None = None) -> float:
+        """Wait until these partitions (all) have acknowledged a record that was sent after `since`;
+        return the longest time that one of all did not."""
+        awaited = range(self.partitions) if partitions is None else partitions
 
-    def _first_after(self, partition: int, since: float) -> float | None:
-        times = self._acknowledged[partition]
-        for index in range(len(times) - 1, -1, -1):
-            if times[index][0] <= since:
-                return times[index + 1][1] if index + 1 < len(times) else None
-        return times[0][1] if times else None
+        def missing() -> list[int]:
+            return [p for p in awaited if not self._has_acknowledged(p, since)]
 
-    def wait_until_available(self, since: float) -> float:
-        """Wait until every partition acknowledges; return the longest time that one did not."""
-        wait_for(lambda: self.acknowledges_all(since), "every partition acknowledges again")
+        wait_for(lambda: not missing(), "every partition acknowledges again")
         return self.outage_s(since)
+
+    def _has_acknowledged(self, partition: int, since: float) -> bool:
+        times = self._acknowledged[partition]
+        return bool(times) and times[-1][0] > since
 
     def outage_s(self, since: float, until: float = float("inf")) -> float:
         """The longest time between two acknowledgements of a partition, after a fault at `since`."""
@@ -196,6 +201,11 @@ class Load:
         for thread in self._threads:
             thread.join(GUARD_S * 2)
             assert not thread.is_alive(), "a client does not end"
+
+    def abandon(self) -> None:
+        """End all threads without waiting for the outcomes of their records."""
+        self._is_abandoned = True
+        self.stop()
 
     def check(self) -> None:
         """Read everything and run all checks of histories; Violation or AssertionError."""
