@@ -81,9 +81,11 @@ def run(cluster: FaultyCluster, load: Load, *names: str) -> None:
     ids=["kills", "cuts", "restarts"],
 )
 def test_faults_under_load_lose_and_repeat_nothing(names: tuple[str, ...], tmp_path: Path) -> None:
-    with faulty_cluster(tmp_path, session_ms=SESSION_MS, settings=SETTINGS) as cluster:
-        with loaded(cluster, lambda: Load(cluster.bootstrap, PARTITIONS)) as load:
-            run(cluster, load, *names)
+    with (
+        faulty_cluster(tmp_path, session_ms=SESSION_MS, settings=SETTINGS) as cluster,
+        loaded(cluster, lambda: Load(cluster.bootstrap, PARTITIONS)) as load,
+    ):
+        run(cluster, load, *names)
 
 
 @pytest.mark.long
@@ -91,17 +93,19 @@ def test_a_full_disk_of_one_broker_stops_its_partitions_only(
     tmp_path: Path, small_disk: Path
 ) -> None:
     data = {FULL_BROKER: small_disk}
-    with faulty_cluster(tmp_path, session_ms=SESSION_MS, settings=SETTINGS, data=data) as cluster:
-        with loaded(cluster, lambda: Load(cluster.bootstrap, PARTITIONS)) as load:
-            led = [p for p in range(PARTITIONS) if cluster.leader(load.topic, p).node_id != 3]
-            assert led
-            ballast = small_disk / "ballast"
-            with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
-                while file.write(b"." * 4_096):
-                    pass
-            load.wait_until_available(time.monotonic(), led)
-            ballast.unlink()
-            load.wait_until_available(time.monotonic())
+    with (
+        faulty_cluster(tmp_path, session_ms=SESSION_MS, settings=SETTINGS, data=data) as cluster,
+        loaded(cluster, lambda: Load(cluster.bootstrap, PARTITIONS)) as load,
+    ):
+        led = [p for p in range(PARTITIONS) if cluster.leader(load.topic, p).node_id != 3]
+        assert led
+        ballast = small_disk / "ballast"
+        with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while file.write(b"." * 4_096):
+                pass
+        load.wait_until_available(time.monotonic(), led)
+        ballast.unlink()
+        load.wait_until_available(time.monotonic())
 
 
 @pytest.mark.long
@@ -117,6 +121,8 @@ def test_an_idempotent_java_producer_notices_only_a_pause(tmp_path: Path) -> Non
 @pytest.mark.parametrize("round_number", range(20))
 def test_faults_in_any_order(round_number: int, random_seed: int, tmp_path: Path) -> None:
     chosen = random.Random(random_seed + round_number).sample(sorted(FAULTS), 8)
-    with faulty_cluster(tmp_path, session_ms=SESSION_MS, settings=SETTINGS) as cluster:
-        with loaded(cluster, lambda: Load(cluster.bootstrap, PARTITIONS)) as load:
-            run(cluster, load, *chosen)
+    with (
+        faulty_cluster(tmp_path, session_ms=SESSION_MS, settings=SETTINGS) as cluster,
+        loaded(cluster, lambda: Load(cluster.bootstrap, PARTITIONS)) as load,
+    ):
+        run(cluster, load, *chosen)

@@ -1,4 +1,4 @@
-"""A load whose producer is the Java client: Kafka's VerifiableProducer, which reports each record."""
+"""A load from the Java client: Kafka's VerifiableProducer, which reports each record."""
 
 import json
 import subprocess

@@ -27,6 +27,7 @@ class Links:
     def __init__(self) -> None:
         self._loop = uvloop.new_event_loop()
         self._open: dict[Way, asyncio.Event] = {}
+        self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -47,6 +48,7 @@ class Links:
                 await self._connect(near, back, (source, target), address)
 
             server = await asyncio.start_server(accepted, HOST, 0)
+            self._servers.append(server)
             return Address(HOST, server.sockets[0].getsockname()[1])
 
         return asyncio.run_coroutine_threadsafe(listen(), self._loop).result()
@@ -70,9 +72,12 @@ class Links:
 
     def close(self) -> None:
         async def end() -> None:
+            for server in self._servers:
+                server.close()
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.sleep(0)  # transports are closed in the next turn of the loop
 
         asyncio.run_coroutine_threadsafe(end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -30,6 +30,7 @@ TOPIC = "load"
 TICK_S = 0.02
 GUARD_S = 240.0
 REQUEST_MS = 1_000
+OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - the name that librdkafka gives it
 QUICK = {
     "log_level": 0,
     "reconnect.backoff.ms": 20,
@@ -135,7 +136,7 @@ class Load:
                 error = message.error()
                 if error is None:
                     records[message.partition()].append((message.offset(), message.value()))
-                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                elif error.code() == OUT_OF_RANGE:
                     partition = message.partition()
                     lost = Poll(name, partition, positions[partition], ())
                     self.history.out_of_range.append(lost)
@@ -185,7 +186,7 @@ class Load:
         return bool(times) and times[-1][0] > since
 
     def outage_s(self, since: float, until: float = float("inf")) -> float:
-        """The longest time between two acknowledgements of a partition, after a fault at `since`."""
+        """The longest time without an acknowledgement of a partition, after a fault at `since`."""
         longest = 0.0
         for partition in range(self.partitions):
             before = since
