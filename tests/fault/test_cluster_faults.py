@@ -39,7 +39,8 @@ FAULTS: dict[str, Fault] = {
     "isolate the leader": faults.isolated(leader),
     "isolate the controller": faults.isolated(controller),
     "cut the leader from ZooKeeper": faults.cut_from_zookeeper(leader, is_one_way=False),
-    "ZooKeeper does not reach the leader": faults.cut_from_zookeeper(leader, is_one_way=True),
+    "the leader does not reach ZooKeeper": faults.cut_from_zookeeper(leader, is_one_way=True),
+    "ZooKeeper does not reach the leader": faults.deaf_to_zookeeper(leader),
     "cut two brokers": faults.cut_pair(is_one_way=False),
     "a follower does not reach its leader": faults.cut_pair(is_one_way=True),
     "kill ZooKeeper": faults.zookeeper_killed,
@@ -76,7 +77,7 @@ def run(cluster: FaultyCluster, load: Load, *names: str) -> None:
     [
         ("kill the leader", "kill and restart all", "lose the data of the leader"),
         ("pause the controller", "isolate the leader", "a follower does not reach its leader"),
-        ("restart one after the other", "kill ZooKeeper", "ZooKeeper does not reach the leader"),
+        ("restart one after the other", "kill ZooKeeper", "the leader does not reach ZooKeeper"),
     ],
     ids=["kills", "cuts", "restarts"],
 )
@@ -112,8 +113,11 @@ def test_a_full_disk_of_one_broker_stops_its_partitions_only(
 def test_an_idempotent_java_producer_notices_only_a_pause(tmp_path: Path) -> None:
     require_java()
     with faulty_cluster(tmp_path, session_ms=SESSION_MS, settings=SETTINGS) as cluster:
-        make = lambda: JavaLoad(cluster.bootstrap, PARTITIONS, tmp_path, topic="java")  # noqa: E731
-        with loaded(cluster, make) as load:
+
+        def java() -> Load:
+            return JavaLoad(cluster.bootstrap, PARTITIONS, tmp_path, topic="java")
+
+        with loaded(cluster, java) as load:
             run(cluster, load, "kill the leader", "stop the controller")
 
 

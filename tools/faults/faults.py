@@ -65,7 +65,8 @@ def killed_and_restarted(choice: Choice) -> Fault:
 
 
 def data_lost(choice: Choice) -> Fault:
-    """kill -9 and the loss of the whole data directory; the brokers are started at once."""
+    """kill -9 and the loss of the whole data directory. The brokers are started when their sessions
+    have ended: before, another directory with the same broker id is refused."""
 
     def run(cluster: FaultyCluster, load: Load) -> float:
         began = time.monotonic()
@@ -74,11 +75,9 @@ def data_lost(choice: Choice) -> Fault:
             broker.kill()
             broker.lose_data()
         for broker in chosen:
-            broker.start()
-        outage_s = load.wait_until_available(began)
-        for broker in chosen:
-            broker.wait_until_ready()
-        return outage_s
+            cluster.wait_until_session_ended(broker)
+        _start(chosen)
+        return load.wait_until_available(began)
 
     return run
 
@@ -148,18 +147,34 @@ def isolated(choice: Choice) -> Fault:
 
 
 def cut_from_zookeeper(choice: Choice, *, is_one_way: bool) -> Fault:
-    """The broker reaches the other brokers, but ZooKeeper (one way: its answers) does not reach it;
-    the links heal when another controller or leader has taken over, or the session lasts."""
+    """The broker does not reach ZooKeeper, and (unless one way) ZooKeeper not the broker, until the
+    session has ended; the broker reaches the other brokers."""
+
+    def run(cluster: FaultyCluster, load: Load) -> float:
+        began = time.monotonic()
+        [chosen] = choice(cluster, load)
+        cluster.links.cut(chosen.name, ZOOKEEPER)
+        if not is_one_way:
+            cluster.links.cut(ZOOKEEPER, chosen.name)
+        cluster.wait_until_session_ended(chosen)
+        load.wait_until_available(time.monotonic())
+        cluster.links.heal()
+        return load.outage_s(began)
+
+    return run
+
+
+def deaf_to_zookeeper(choice: Choice) -> Fault:
+    """ZooKeeper does not reach the broker. Its session lasts, since its requests arrive, and it goes
+    on leading without ZooKeeper's answers."""
 
     def run(cluster: FaultyCluster, load: Load) -> float:
         began = time.monotonic()
         [chosen] = choice(cluster, load)
         cluster.links.cut(ZOOKEEPER, chosen.name)
-        if not is_one_way:
-            cluster.links.cut(chosen.name, ZOOKEEPER)
-        cluster.wait_until_session_ended(chosen)
-        load.wait_until_available(time.monotonic())
+        load.wait_until_available(began + cluster.session_ms * 2 / 1000)
         cluster.links.heal()
+        load.wait_until_available(time.monotonic())
         return load.outage_s(began)
 
     return run

@@ -6,7 +6,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+
+from sawlog.server.parent_death import end_with_parent
 
 END_S = 120.0
 POLL_S = 0.02
@@ -41,6 +44,7 @@ class Child:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
+                preexec_fn=partial(end_with_parent, os.getpid()),  # noqa: PLW1509
             )
 
     @property
