@@ -42,6 +42,11 @@ waits for this long."""
 NO_SESSION_DELAY_MS = 50
 """A leader without room for a session answers at once, so fetches without records are delayed."""
 
+FIRST_BACKOFF_MS = 20
+"""After a lost connection, or while the images of the two brokers differ, the first fetch follows
+soon: a new leader cannot acknowledge before its followers fetch. Each further failure in succession
+doubles the time, up to replica.fetch.backoff.ms."""
+
 _EXPECTED_ERRORS = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_LEADER_EPOCH,
@@ -62,6 +67,10 @@ class FetchLimits:
     response_bytes: int
     backoff_ms: int
     timeout_ms: int
+
+    def backoff_after(self, failures: int) -> int:
+        """The time before the next fetch, after this many failures in succession."""
+        return min(self.backoff_ms, FIRST_BACKOFF_MS << min(failures - 1, 16))
 
     @classmethod
     def of(cls, config: "BrokerConfig") -> "FetchLimits":
@@ -86,7 +95,16 @@ class FetchTotals:
 class _FollowedPartition:
     """One partition in one leader epoch."""
 
-    __slots__ = ("_delay", "_is_resolving", "follower", "is_failed", "key", "topic", "valid_from")
+    __slots__ = (
+        "_delay",
+        "_is_resolving",
+        "follower",
+        "is_failed",
+        "key",
+        "refusals",
+        "topic",
+        "valid_from",
+    )
 
     def __init__(self, replica: "Replica", follower: Follower, valid_from: int) -> None:
         self.key: Key = (replica.topic_id, replica.name.partition)
@@ -97,6 +115,7 @@ class _FollowedPartition:
         self._delay: TimerHandle | None = None  # after an error
         self._is_resolving = False  # asks for the leader's offsets
         self.is_failed = False  # until the next leader epoch
+        self.refusals = 0  # by the leader, in succession
 
     @property
     def is_fetchable(self) -> bool:
@@ -121,6 +140,14 @@ class _FollowedPartition:
 
     def end_resolving(self) -> None:
         self._is_resolving = False
+
+    def refused(self) -> int:
+        """Count a refusal by the leader; returns how many there were in succession."""
+        self.refusals += 1
+        return self.refusals
+
+    def accepted(self) -> None:
+        self.refusals = 0
 
     def fail(self) -> None:
         """Do not fetch until the next leader epoch."""
@@ -204,6 +231,7 @@ class ReplicaFetcher:
         self._in_flight = 0
         self._last_bytes = 0  # of records in the last response
         self._session_errors = 0  # in succession
+        self._losses = 0  # of the connection, in succession
         self._delay: TimerHandle | None = None  # after a lost connection
         self._flush_delay: TimerHandle | None = None
         self._pending: TimerHandle | None = None
@@ -349,6 +377,7 @@ class ReplicaFetcher:
         if not isinstance(result, FetchResponse):
             self._lost(result)
             return
+        self._losses = 0
         if self._session.responded(generation, result.session_id, result.error_code):
             self._session_errors = 0
             self._process(result, number)
@@ -362,10 +391,14 @@ class ReplicaFetcher:
         self._send_soon()
 
     def _lost(self, reason: object) -> None:
-        if self._delay is None:
-            logger.warning("cannot fetch from the leader", leader=self._leader, reason=str(reason))
         self._session.failed()
-        self._back_off(self._limits.backoff_ms)
+        if self._delay is not None:
+            return  # of the same connection
+        self._losses += 1
+        delay_ms = self._limits.backoff_after(self._losses)
+        if self._losses == 1 or delay_ms == self._limits.backoff_ms:
+            logger.warning("cannot fetch from the leader", leader=self._leader, reason=str(reason))
+        self._back_off(delay_ms)
 
     def _back_off(self, delay_ms: int) -> None:
         if self._delay is None:
@@ -400,6 +433,7 @@ class ReplicaFetcher:
             elif data.diverging_epoch.epoch >= 0:
                 self._truncate(partition, data)
             else:
+                partition.accepted()
                 appended = self._append(partition, data)
         except TruncationRefused as refused:
             self._fail(partition, refused)
@@ -476,9 +510,13 @@ class ReplicaFetcher:
         self._touch(partition)
 
     def _delay_partition(self, partition: _FollowedPartition, code: int, reason: str) -> None:
-        """Fetch a partition again after replica.fetch.backoff.ms."""
+        """Fetch a partition again after replica.fetch.backoff.ms, or sooner if the leader is
+        probably only behind with its image."""
+        is_expected = code in _EXPECTED_ERRORS
+        backoff_ms = self._limits.backoff_ms
+        delay_ms = self._limits.backoff_after(partition.refused()) if is_expected else backoff_ms
         tp = partition.follower.log.tp
-        level = logger.info if code in _EXPECTED_ERRORS else logger.warning
+        level = logger.info if is_expected else logger.warning
         level(
             "partition not fetched",
             log=str(tp),
@@ -493,7 +531,7 @@ class ReplicaFetcher:
                 self._touch(partition)
 
         partition.ignore_before(self._next_number)
-        partition.delay(self._timer, self._limits.backoff_ms, over)
+        partition.delay(self._timer, delay_ms, over)
 
     def _fail(self, partition: _FollowedPartition, refused: TruncationRefused) -> None:
         logger.error("replica cannot follow", log=str(partition.follower.log.tp), reason=refused)

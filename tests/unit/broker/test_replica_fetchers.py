@@ -3,6 +3,7 @@
 import pytest
 
 from sawlog.broker.replica_fetcher import NO_SESSION_DELAY_MS, STREAM_DELAY_MS
+from sawlog.broker.replica_fetcher import FIRST_BACKOFF_MS
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import PartitionIndex, TopicId, TopicPartition
 from sawlog.core.ports import DiskFull
@@ -312,9 +313,26 @@ def test_a_partition_with_an_error_is_left_out_for_the_back_off(error: ErrorCode
     [request] = broker.requests
     assert forgotten(request) == [0]
     assert replicas[1].log.end_offset == 1
-    broker.schedule.run_for(BACKOFF_MS)
+    is_behind = error is not ErrorCode.KAFKA_STORAGE_ERROR
+    broker.schedule.run_for((FIRST_BACKOFF_MS if is_behind else BACKOFF_MS) - 1)
+    assert not any(0 in fetched(request) for request in broker.requests)
+    broker.schedule.run_for(1)
     broker.answer()
-    assert 0 in fetched(broker.requests[-1])
+    assert any(0 in fetched(request) for request in broker.requests)
+
+
+def test_the_back_off_doubles_while_the_leader_refuses() -> None:
+    broker, _ = following(0)
+    for delay_ms in (20, 40, 80, 160, 320, 640, BACKOFF_MS, BACKOFF_MS):
+        broker.answer(data(0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        broker.schedule.run_for(delay_ms - 1)
+        assert broker.requests == []
+        broker.schedule.run_for(1)
+        assert len(broker.requests) == 1
+    broker.answer(data(0))
+    broker.answer(data(0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    broker.schedule.run_for(FIRST_BACKOFF_MS)
+    assert len(broker.requests) == 1
 
 
 def test_a_new_epoch_ends_the_back_off() -> None:
@@ -355,12 +373,13 @@ def test_a_corrupt_batch_delays_the_partition() -> None:
 # Connections
 
 
-def test_after_a_lost_connection_a_new_session_is_opened_after_the_back_off() -> None:
+def test_after_lost_connections_a_new_session_is_opened_after_a_growing_back_off() -> None:
     broker, _ = following(0)
-    broker.connection.answer(PeerError("disconnected"))
-    broker.schedule.run_for(BACKOFF_MS - 1)
-    assert broker.requests == []
-    broker.schedule.run_for(1)
+    for delay_ms in (20, 40, 80, 160, 320, 640, BACKOFF_MS, BACKOFF_MS):
+        broker.connection.answer(PeerError("disconnected"))
+        broker.schedule.run_for(delay_ms - 1)
+        assert broker.requests == []
+        broker.schedule.run_for(1)
     [request] = broker.requests
     assert (request.session_id, request.session_epoch) == (SESSION, 0)
     assert sorted(fetched(request)) == [0]

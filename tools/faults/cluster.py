@@ -1,0 +1,254 @@
+"""Brokers and a ZooKeeper as processes, each reached over links that can be cut.
+
+The advertised address of a broker is a link, and so is each broker's address of ZooKeeper. All
+clients and brokers use these addresses; a link finds out which process opens a connection.
+"""
+
+import contextlib
+import json
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+from kazoo.client import KazooClient
+
+from sawlog.cluster import znodes
+from sawlog.core.ids import NodeId
+from sawlog.log_inspection.segment_reader import StoredBatch, find_segments, read_batches
+from sawlog.server.address import Address
+from sawlog.server.zookeeper_process import FAST_START, ZooKeeperServer, is_serving
+from tools.faults.links import HOST, Links
+from tools.faults.process import Child, wait_for
+from tools.kafka_node import free_port
+
+ZOOKEEPER = "zookeeper"
+CLIENT = "client"
+START_S = 180.0
+TICKS_PER_SESSION = 2
+"""ZooKeeper's shortest session has two ticks; a longer tick would end sessions late."""
+NO_FSYNC = "-Dzookeeper.forceSync=no"
+"""No fsync in ZooKeeper: on a busy disk it stalls all sessions; no fault here is a power loss."""
+
+
+class FaultyBroker:
+    """One broker process that is killed, stopped, paused and started again on its data."""
+
+    def __init__(self, node_id: int, directory: Path, listen: Address) -> None:
+        self.node_id = node_id
+        self.name = f"broker-{node_id}"
+        self.data = directory / self.name
+        self.listen = listen
+        self.advertised = listen
+        self.child = Child([], directory / f"{self.name}.log")
+
+    def start(self) -> None:
+        """Start the process without waiting until it is ready."""
+        self.child.start()
+
+    def wait_until_ready(self) -> None:
+        self.child.wait_for_text(f"broker {self.node_id} ready")
+
+    def kill(self) -> None:
+        self.child.kill()
+
+    def begin_stop(self) -> None:
+        """SIGTERM: a controlled shutdown."""
+        self.child.signal(signal.SIGTERM)
+
+    def stop(self) -> None:
+        self.begin_stop()
+        self.wait_until_stopped()
+
+    def wait_until_stopped(self) -> None:
+        code = self.child.wait()
+        assert code == 0, f"{self.name} ended with {code}:\n{self.child.text}"
+
+    def pause(self) -> None:
+        self.child.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.child.signal(signal.SIGCONT)
+
+    def lose_data(self) -> None:
+        """Empty the data directory of a process that has ended."""
+        assert not self.child.is_running
+        for path in self.data.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+class FaultyCluster:
+    """ZooKeeper and `brokers` brokers, all running when this is made."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        session_ms: int,
+        brokers: int = 3,
+        settings: Mapping[str, str] | None = None,
+        data: Mapping[int, Path] | None = None,
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.session_ms = session_ms
+        self.links = Links()
+        self.zookeeper_address = Address(HOST, free_port())
+        tick_ms = min(2000, session_ms // TICKS_PER_SESSION)
+        server = ZooKeeperServer(directory / ZOOKEEPER, self.zookeeper_address, tick_ms=tick_ms)
+        server.write_config()
+        command = server.command((*FAST_START, NO_FSYNC))
+        self.zookeeper = Child(command, directory / "zookeeper.log")
+        self.zookeeper.start()
+        self.brokers = [
+            FaultyBroker(node_id, directory, Address(HOST, free_port()))
+            for node_id in range(1, brokers + 1)
+        ]
+        for broker in self.brokers:
+            broker.data = (data or {}).get(broker.node_id, broker.data)
+            self._configure(broker, settings or {})
+        assert is_serving(self.zookeeper_address, START_S), self.zookeeper.text
+        self._client = KazooClient(str(self.zookeeper_address), timeout=60)
+        self._client.start(START_S)
+        for broker in self.brokers:
+            broker.start()
+        for broker in self.brokers:
+            broker.wait_until_ready()
+
+    def _configure(self, broker: FaultyBroker, settings: Mapping[str, str]) -> None:
+        advertised = self.links.add(broker.name, broker.listen, self._owner)
+        store = self.links.add(ZOOKEEPER, self.zookeeper_address, lambda _: broker.name)
+        command = [sys.executable, "-m", "sawlog", "broker", "--data", str(broker.data)]
+        command += ["--node-id", str(broker.node_id), "--listen", str(broker.listen)]
+        command += ["--advertise", str(advertised), "--zookeeper", str(store)]
+        own = {
+            "zookeeper.session.timeout.ms": str(self.session_ms),
+            "zookeeper.connection.timeout.ms": "60000",
+            "min.insync.replicas": "2",
+            "default.replication.factor": str(len(self.brokers)),
+            "offsets.topic.num.partitions": "3",
+        }
+        for key, value in {**own, **settings}.items():
+            command += ["--set", f"{key}={value}"]
+        broker.child.command = command
+        broker.advertised = advertised
+
+    def _owner(self, port: int) -> str:
+        """Return the name of the process that has this local port: a broker, or a client."""
+        for broker in self.brokers:
+            with contextlib.suppress(psutil.Error, AssertionError):
+                for found in psutil.Process(broker.child.pid).net_connections("tcp4"):
+                    if found.laddr and found.laddr.port == port:
+                        return broker.name
+        return CLIENT
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(str(broker.advertised) for broker in self.brokers)
+
+    def close(self) -> None:
+        """Kill everything that still runs."""
+        self.links.heal()
+        self._client.stop()
+        self._client.close()
+        for broker in self.brokers:
+            broker.kill()
+        self.zookeeper.kill()
+        self.links.close()
+
+    def start_zookeeper(self) -> None:
+        self.zookeeper.start()
+        assert is_serving(self.zookeeper_address, START_S), self.zookeeper.text
+
+    def pause_zookeeper(self) -> None:
+        self.zookeeper.signal(signal.SIGSTOP)
+
+    def resume_zookeeper(self) -> None:
+        self.zookeeper.signal(signal.SIGCONT)
+
+    # What ZooKeeper says
+
+    def wait_until_session_ended(self, broker: FaultyBroker) -> None:
+        """Wait until the broker's registration has gone."""
+        path = znodes.broker_path(NodeId(broker.node_id))
+        wait_for(
+            lambda: self._client.retry(self._client.exists, path) is None,
+            f"{broker.name} is not registered",
+        )
+
+    def broker(self, node_id: int) -> FaultyBroker:
+        return self.brokers[node_id - 1]
+
+    def state(self, topic: str, partition: int) -> dict[str, Any]:
+        """The JSON of a partition's state node."""
+        data, _ = self._client.retry(self._client.get, znodes.state_path(topic, partition))
+        return dict(json.loads(data))
+
+    def leader(self, topic: str, partition: int = 0) -> FaultyBroker:
+        return self.broker(int(self.state(topic, partition)["leader"]))
+
+    def controller(self) -> FaultyBroker:
+        data, _ = self._client.retry(self._client.get, znodes.CONTROLLER)
+        return self.broker(int(json.loads(data)["brokerid"]))
+
+    def wait_until_in_sync(self, topic: str, partitions: int) -> None:
+        """Wait until every in-sync set has all brokers."""
+
+        def states() -> list[dict[str, Any]]:
+            return [self.state(topic, index) for index in range(partitions)]
+
+        wait_for(
+            lambda: all(len(state["isr"]) == len(self.brokers) for state in states()),
+            f"all in-sync sets of {topic} are full: {self._describe(topic, partitions)}",
+        )
+
+    def _describe(self, topic: str, partitions: int) -> str:
+        return "; ".join(
+            f"{index}: leader {state['leader']} isr {state['isr']}"
+            for index in range(partitions)
+            if (state := self.state(topic, index))
+        )
+
+    # What is on the disks
+
+    def batches(self, broker: FaultyBroker, topic: str, partition: int) -> list[bytes]:
+        """The batches of a replica's log, as they are on the disk."""
+        found: list[bytes] = []
+        for segment in find_segments(broker.data / f"{topic}-{partition}").segments:
+            for batch in read_batches(segment):
+                assert isinstance(batch, StoredBatch), f"{broker.name}: {batch}"
+                found.append(batch.data)
+        return found
+
+    def check_identical_replicas(self, topic: str, partitions: int) -> None:
+        """AssertionError if replicas differ; no producer may run, and all sets must be full."""
+        for partition in range(partitions):
+            logs: dict[str, list[bytes]] = {}
+
+            def is_same(partition: int = partition, logs: dict[str, list[bytes]] = logs) -> bool:
+                for broker in self.brokers:
+                    logs[broker.name] = self.batches(broker, topic, partition)
+                return len({tuple(log) for log in logs.values()}) == 1
+
+            wait_for(is_same, f"the replicas of {topic}-{partition} are identical", 60)
+
+
+@contextlib.contextmanager
+def faulty_cluster(
+    directory: Path,
+    *,
+    session_ms: int,
+    settings: Mapping[str, str] | None = None,
+    data: Mapping[int, Path] | None = None,
+) -> Iterator[FaultyCluster]:
+    """Run a cluster during a `with` block."""
+    cluster = FaultyCluster(directory, session_ms=session_ms, settings=settings, data=data)
+    try:
+        yield cluster
+    finally:
+        cluster.close()

@@ -1,0 +1,215 @@
+"""Real clients under load, whose observations are a History for the checkers of the simulator.
+
+An idempotent producer (librdkafka, acks=all) sends records to every partition all the time; a
+consumer follows all partitions from the start. An outage is the longest time without an
+acknowledgement of one partition.
+"""
+
+import itertools
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from sawlog.simulation.history.checks import check_history
+from sawlog.simulation.history.history import (
+    ACKS_ALL,
+    UNKNOWN_OFFSET,
+    History,
+    Outcome,
+    Poll,
+    Write,
+)
+from tools.faults.process import wait_for
+
+TOPIC = "load"
+TICK_S = 0.02
+GUARD_S = 240.0
+REQUEST_MS = 1_000
+OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - the name that librdkafka gives it
+QUICK = {
+    "log_level": 0,
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+    "socket.timeout.ms": REQUEST_MS,
+    "socket.connection.setup.timeout.ms": 1_000,
+    "topic.metadata.refresh.fast.interval.ms": 50,
+    "topic.metadata.refresh.interval.ms": 1_000,
+}
+"""A client that notices at once: what is measured is the cluster, not the client's patience."""
+PRODUCER = QUICK | {
+    "enable.idempotence": True,
+    "acks": "all",
+    "linger.ms": 0,
+    "retry.backoff.ms": 20,
+    "retry.backoff.max.ms": 100,
+    "request.timeout.ms": REQUEST_MS,
+    "message.timeout.ms": int(GUARD_S * 1000),
+}
+
+
+class Load:
+    """Threads that produce and consume until `finish`, which returns what they saw."""
+
+    def __init__(self, bootstrap: str, partitions: int, *, topic: str = TOPIC) -> None:
+        self.topic = topic
+        self.partitions = partitions
+        self.history = History()
+        self._bootstrap = bootstrap
+        self._is_over = threading.Event()
+        self._is_abandoned = False
+        self._errors: list[str] = []
+        self._acknowledged: dict[int, list[tuple[float, float]]] = defaultdict(list)
+        """By partition: when each record was sent and acknowledged."""
+        self._began = time.monotonic()
+        self._create_topic()
+        self._threads = [
+            threading.Thread(target=self._produce, args=("producer",), daemon=True),
+            threading.Thread(target=self._consume, args=("consumer",), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _common(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self._bootstrap}
+
+    def _create_topic(self) -> None:
+        admin = AdminClient(self._common() | QUICK)
+        admin.create_topics([NewTopic(self.topic, self.partitions, 3)])[self.topic].result(60)
+
+    def _now_ms(self) -> int:
+        return int((time.monotonic() - self._began) * 1000)
+
+    # Producing
+
+    def _produce(self, name: str) -> None:
+        producer = Producer(self._common() | PRODUCER)
+        for number in itertools.count():
+            if self._is_over.is_set():
+                break
+            for partition in range(self.partitions):
+                self._send(producer, name, partition, number)
+            producer.poll(TICK_S)
+            self._is_over.wait(TICK_S)
+        left = producer.flush(0 if self._is_abandoned else GUARD_S)
+        if left:
+            self._errors.append(f"{left} records of {name} have no outcome after {GUARD_S} s")
+
+    def _send(self, producer: Any, name: str, partition: int, number: int) -> None:
+        value = f"{name}:{partition}:{number}".encode()
+        write = Write(name, partition, value, ACKS_ALL, True, self._now_ms())
+        sent = time.monotonic()
+
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            write.ended_ms = self._now_ms()
+            if error is None:
+                write.outcome = Outcome.ACKNOWLEDGED
+                offset = message.offset()  # None if a repeated batch was refused as a duplicate
+                write.offset = UNKNOWN_OFFSET if offset is None else offset
+                self._acknowledged[partition].append((sent, time.monotonic()))
+            else:
+                self._errors.append(f"{value!r} of an idempotent producer failed: {error}")
+
+        try:
+            producer.produce(self.topic, value, partition=partition, on_delivery=delivered)
+        except BufferError:
+            return  # the queue is full during a long outage
+        self.history.writes.append(write)
+
+    # Consuming
+
+    def _consumer(self) -> Consumer:
+        settings = {"group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "error"}
+        return Consumer(self._common() | QUICK | settings | {"fetch.wait.max.ms": 100})
+
+    def _consume(self, name: str) -> None:
+        consumer = self._consumer()
+        consumer.assign([TopicPartition(self.topic, p, 0) for p in range(self.partitions)])
+        positions = dict.fromkeys(range(self.partitions), 0)
+        while not self._is_over.is_set():
+            records: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+            for message in consumer.consume(500, 0.1):
+                error = message.error()
+                if error is None:
+                    records[message.partition()].append((message.offset(), message.value()))
+                elif error.code() == OUT_OF_RANGE:
+                    partition = message.partition()
+                    lost = Poll(name, partition, positions[partition], ())
+                    self.history.out_of_range.append(lost)
+            for partition, found in records.items():
+                poll = Poll(name, partition, positions[partition], tuple(found))
+                self.history.polls.append(poll)
+                positions[partition] = found[-1][0] + 1
+        consumer.close()
+
+    def read_all(self) -> dict[int, list[tuple[int, bytes]]]:
+        """Everything in the topic, read from the start."""
+        found: dict[int, list[tuple[int, bytes]]] = {p: [] for p in range(self.partitions)}
+        consumer = self._consumer()
+        places = [TopicPartition(self.topic, p, 0) for p in range(self.partitions)]
+        ends = {p.partition: consumer.get_watermark_offsets(p, GUARD_S)[1] for p in places}
+        consumer.assign(places)
+
+        def is_read() -> bool:
+            for message in consumer.consume(5_000, 0.2):
+                if message.error() is None:
+                    found[message.partition()].append((message.offset(), message.value()))
+            return all(
+                not end or (found[p] and found[p][-1][0] >= end - 1) for p, end in ends.items()
+            )
+
+        try:
+            wait_for(is_read, f"all of {self.topic} is read up to {ends}")
+        finally:
+            consumer.close()
+        return found
+
+    # Judging
+
+    def wait_until_available(self, since: float, partitions: Sequence[int] | None = None) -> float:
+        """Wait until these partitions (all) have acknowledged a record that was sent after `since`;
+        return the longest time that one of all did not."""
+        awaited = range(self.partitions) if partitions is None else partitions
+
+        def missing() -> list[int]:
+            return [p for p in awaited if not self._has_acknowledged(p, since)]
+
+        wait_for(lambda: not missing(), "every partition acknowledges again")
+        return self.outage_s(since)
+
+    def _has_acknowledged(self, partition: int, since: float) -> bool:
+        times = self._acknowledged[partition]
+        return bool(times) and times[-1][0] > since
+
+    def outage_s(self, since: float, until: float = float("inf")) -> float:
+        """The longest time without an acknowledgement of a partition, after a fault at `since`."""
+        longest = 0.0
+        for partition in range(self.partitions):
+            before = since
+            for _, at in list(self._acknowledged[partition]):
+                if since < at < until:
+                    longest = max(longest, at - before)
+                    before = at
+        return longest
+
+    def stop(self) -> None:
+        """End all threads; every record of the idempotent producer has an outcome then."""
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join(GUARD_S * 2)
+            assert not thread.is_alive(), "a client does not end"
+
+    def abandon(self) -> None:
+        """End all threads without waiting for the outcomes of their records."""
+        self._is_abandoned = True
+        self.stop()
+
+    def check(self) -> None:
+        """Read everything and run all checks of histories; Violation or AssertionError."""
+        self.history.last_reads = self.read_all()
+        assert not self._errors, self._errors[:5]
+        check_history(self.history)
