@@ -127,8 +127,8 @@ class _Planner:
 
         Each move makes the sum of the squared loads smaller, so this ends.
         """
-        while move := self._balancing_move():
-            self._replace(*move)
+        while self._move_some():
+            pass
 
     def choose_leaders(self) -> None:
         """Order the replicas: the old order, but a partition that lost its preferred leader gets
@@ -170,31 +170,50 @@ class _Planner:
         )
         return [move for move in planned if move.new != move.old]
 
-    def _balancing_move(self) -> tuple[TopicPartition, int, int] | None:
+    def _move_some(self) -> bool:
+        """Move replicas between two brokers whose loads differ by two or more, if any can move."""
         for giver in sorted(self._targets, key=lambda node: (-self._load[node], node)):
             for taker in sorted(self._targets, key=lambda node: (self._load[node], node)):
                 if self._load[giver] - self._load[taker] < 2:
                     break
-                if found := self._movable(giver, taker):
-                    return max(found)[-1], giver, taker
-        return None
+                if movable := self._movable(giver, taker):
+                    self._move_between(giver, taker, movable)
+                    return True
+        return False
 
-    def _movable(self, giver: int, taker: int) -> list[tuple[bool, int, TopicPartition]]:
-        """Return the partitions that can move, the best last: those that copy no more records, then
-        those of topics that are uneven."""
-        found = []
+    def _movable(self, giver: int, taker: int) -> dict[tuple[bool, str], list[TopicPartition]]:
+        """Return the partitions that can move, by topic and whether that copies no records."""
+        found: dict[tuple[bool, str], list[TopicPartition]] = {}
         for partition, replicas in self._new.items():
             if giver not in replicas or taker in replicas:
                 continue
             after = [taker if node == giver else node for node in replicas]
-            if self._rack_count(after) < self._rack_count(replicas):
-                continue
-            old = self._old[partition]
-            is_free = giver not in old or taker in old
-            topic = partition.topic
-            unevenness = self._topic_load[topic, giver] - self._topic_load[topic, taker]
-            found.append((is_free, unevenness, partition))
+            if self._rack_count(after) >= self._rack_count(replicas):
+                old = self._old[partition]
+                is_free = giver not in old or taker in old
+                found.setdefault((is_free, partition.topic), []).append(partition)
         return found
+
+    def _move_between(
+        self, giver: int, taker: int, movable: dict[tuple[bool, str], list[TopicPartition]]
+    ) -> None:
+        """Move replicas until one of the brokers has the average; topics stay even."""
+
+        def preference(kind: tuple[bool, str]) -> tuple[bool, int, str]:
+            is_free, topic = kind
+            unevenness = self._topic_load[topic, giver] - self._topic_load[topic, taker]
+            return is_free, unevenness, topic
+
+        total = sum(self._load[node] for node in self._targets)
+        low, rest = divmod(total, len(self._targets))
+        count = min(self._load[giver] - low - bool(rest), low - self._load[taker])
+        for _ in range(max(1, count)):
+            if not movable:
+                return
+            best = max(movable, key=preference)
+            self._replace(movable[best].pop(), giver, taker)
+            if not movable[best]:
+                del movable[best]
 
     def _best_addition(self, replicas: Sequence[int]) -> int:
         """Return the least loaded target in a rack that the replicas use least."""
