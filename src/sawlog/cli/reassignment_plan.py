@@ -104,8 +104,8 @@ class _Planner:
         """Add or remove replicas until there are `factor`."""
         if factor > len(self._targets):
             raise TooFewBrokers(
-                f"{partition} needs {factor} replicas, and there are {len(self._targets)} brokers"
-                f" for them ({_listed(self._targets)})"
+                f"{partition} needs {factor} replicas; the brokers for them are"
+                f" {_listed(self._targets)}"
             )
         replicas = self._new[partition]
         while len(replicas) > factor:
