@@ -36,6 +36,7 @@ STOPPED = 0
 CANNOT_START = 1
 
 _DEFAULT_SETTINGS = {"zookeeper.session.timeout.ms": "6000"}  # as the brokers of KRaft have
+_MOST_REPLICAS = 3
 _PORT_PATIENCE_S = 2.0
 """How long a port may be in use: the processes of a killed supervisor end a moment after it."""
 _PROBE_S = 1.0
@@ -147,7 +148,9 @@ def _broker_plan(options: LocalClusterOptions, node_id: int, address: Address) -
     command = [sys.executable, "-m", "sawlog", "broker"]
     command += ["--data", os.fspath(options.data.absolute() / name), "--node-id", str(node_id)]
     command += ["--listen", str(address), "--zookeeper", str(options.ensemble)]
-    for key, value in {**_DEFAULT_SETTINGS, **options.settings}.items():
+    factor = str(min(options.brokers, _MOST_REPLICAS))
+    defaults = {**_DEFAULT_SETTINGS, "default.replication.factor": factor}
+    for key, value in {**defaults, **options.settings}.items():
         command += ["--set", f"{key}={value}"]
     return ProcessPlan(name, command, ready_text=f"sawlog broker {node_id} ready on {address}")
 
