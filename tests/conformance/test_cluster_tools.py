@@ -86,7 +86,7 @@ def test_partitions_are_reassigned_and_verified(
     plan = tmp_path / "plan.json"
     plan.write_text(generated.split("Proposed partition reassignment configuration")[1].strip())
     with Producer(broker_cluster.bootstrap) as producer:
-        producer.send(placed, [b"x"] * 100, partition=0)
+        producer.send(placed, b"record", partition=0)
     execute = ("--reassignment-json-file", str(plan), "--execute", "--throttle", "100000000")
     assert "Successfully started partition reassignments" in run(broker_cluster, REASSIGN, *execute)
     verify = ("--reassignment-json-file", str(plan), "--verify")
@@ -102,8 +102,8 @@ def test_partitions_are_reassigned_and_verified(
 
 def test_replicas_are_verified_to_be_equal(broker_cluster: BrokerCluster, placed: str) -> None:
     with Producer(broker_cluster.bootstrap) as producer:
-        for partition in range(3):
-            producer.send(placed, [b"record"] * 500, partition=partition)
+        for number in range(1_500):
+            producer.send(placed, b"record", partition=number % 3)
     require_java()
     arguments = ("--broker-list", broker_cluster.bootstrap, "--topics-include", placed)
     verification = ServerProcess(
