@@ -126,7 +126,7 @@ def drain(broker: int, leaders_only: bool, yes: bool, as_json: bool, cluster: Cl
     drain: it moves its leaders itself when it is stopped with SIGTERM.
     """
     view = _ClusterView(cluster, ())
-    if broker not in view.racks and not any(broker in each for each in view.chosen.values()):
+    if broker not in view.racks.keys() | view.used:
         raise click.ClickException(
             f"there is no broker {broker}; the brokers are {_listed(view.racks)}"
         )
@@ -134,6 +134,7 @@ def drain(broker: int, leaders_only: bool, yes: bool, as_json: bool, cluster: Cl
     if leaders_only:
         moves = plan_leader_moves(view.chosen, broker, others={})
     else:
+        view.refuse_down(except_for=[broker])
         rest = {node: rack for node, rack in view.racks.items() if node != broker}
         try:
             moves = plan_moves(view.chosen, rest, others=view.others)
@@ -162,6 +163,19 @@ class _ClusterView:
         self.others: Placement = {
             each: nodes for each, nodes in everything.items() if each not in wanted
         }
+
+    @property
+    def used(self) -> set[int]:
+        """The brokers that have replicas of the chosen partitions."""
+        return {node for nodes in self.chosen.values() for node in nodes}
+
+    def refuse_down(self, *, except_for: Iterable[int]) -> None:
+        """ClickException if the plan would replace replicas of a broker that was not named."""
+        if down := self.used - self.racks.keys() - set(except_for):
+            raise click.ClickException(
+                f"broker {_listed(down)} has replicas and is down; nothing was changed. Start it,"
+                " or replace its replicas with sawlog cluster reassign --remove-broker"
+            )
 
     def refuse_ongoing(self) -> None:
         ongoing = self.admin.list_partition_reassignments(self.chosen)
@@ -212,17 +226,16 @@ def _targets(
             f"there is no live broker {_listed(unknown)}; the live brokers are"
             f" {_listed(view.racks)}; nothing was changed"
         )
-    used = {node for nodes in view.chosen.values() for node in nodes}
+    used = view.used
     if unused := [node for node in remove_broker if node not in used | view.racks.keys()]:
         raise click.ClickException(
             f"there is no broker {_listed(unused)}, live or with replicas; nothing was changed"
         )
     if to:
         wanted = set(to)
-    elif add_broker:
-        wanted = used | set(add_broker)
-    else:
-        wanted = set(view.racks)
+        return {node: rack for node, rack in view.racks.items() if node in wanted}
+    view.refuse_down(except_for=remove_broker)
+    wanted = used | set(add_broker) if add_broker else set(view.racks)
     return {node: rack for node, rack in view.racks.items() if node in wanted - set(remove_broker)}
 
 

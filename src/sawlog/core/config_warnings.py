@@ -106,8 +106,8 @@ def notices(
         ("min.insync.replicas", "records with acks=all"),
     ):
         wanted = values[name]
-        if isinstance(wanted, int) and wanted > 1:
-            message = f"a cluster has one broker for now: {rejected} will be rejected"
+        if isinstance(wanted, int) and wanted > 1 and not values["zookeeper.connect"]:
+            message = f"without ZooKeeper a cluster has one broker: {rejected} will be rejected"
             found.append(Notice(name, message))
     for name, off in (("log.cleaner.enable", False), ("log.cleaner.threads", 0)):
         if values[name] == off:

@@ -57,8 +57,8 @@ def test_a_setting_without_effect_is_accepted_with_a_notice() -> None:
     ("key", "value", "message"),
     [
         ("log.dirs", "a,b", "--data"),
-        ("default.replication.factor", "3", "one broker for now"),
-        ("min.insync.replicas", "2", "one broker for now"),
+        ("default.replication.factor", "3", "without ZooKeeper a cluster has one broker"),
+        ("min.insync.replicas", "2", "without ZooKeeper a cluster has one broker"),
         ("log.cleaner.enable", "false", "no topic is compacted"),
         ("log.cleaner.threads", "0", "no topic is compacted"),
     ],
@@ -69,6 +69,11 @@ def test_a_setting_with_less_effect_than_in_kafka_is_accepted_with_a_notice(
     (notice,) = BrokerConfig({key: value}).notices
     assert notice.setting == key
     assert message in notice.message
+
+
+def test_brokers_of_a_cluster_may_replicate_without_a_notice() -> None:
+    settings = {"default.replication.factor": "3", "min.insync.replicas": "2"}
+    assert BrokerConfig(settings | {"zookeeper.connect": "127.0.0.1:2181"}).notices == ()
 
 
 @pytest.mark.parametrize(

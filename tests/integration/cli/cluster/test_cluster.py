@@ -99,6 +99,9 @@ def test_replicas_of_a_broker_that_is_down_are_replaced(
 ) -> None:
     topic = place([3, 1], [1, 2], [2, 3])
     with broker_cluster.stopped(3):
+        for other in ("--add-broker", "--remove-broker"):
+            sawlog("cluster", "reassign", "--topic", topic, other, "2", "--yes", code=1)
+            assert "broker 3 has replicas and is down; nothing was changed" in sawlog.stderr
         sawlog("cluster", "reassign", "--topic", topic, "--remove-broker", "3", "--yes")
         assert replicas(admin, topic) == [(1, 2), (1, 2), (2, 1)]
 
