@@ -44,6 +44,10 @@ class PartitionHealth:
         return len(self.partition.in_sync) < len(present)
 
     @property
+    def has_preferred_leader(self) -> bool:
+        return self.partition.leader == self.partition.replicas[0]
+
+    @property
     def problem(self) -> str:
         """The most severe problem, or an empty string."""
         if self.is_offline:

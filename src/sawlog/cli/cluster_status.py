@@ -91,6 +91,14 @@ def _print_partitions(health: ClusterHealth, everything: bool) -> None:
         f" {len(health.under_min_isr)} under min ISR,"
         f" {len(health.under_replicated)} under-replicated, {moving} being reassigned"
     )
+    displaced = sum(
+        not each.has_preferred_leader and not each.problem for each in health.partitions
+    )
+    if displaced:
+        note(
+            f"{counted(displaced, 'partition')} not led by the preferred replica: sawlog cluster"
+            " elect changes that"
+        )
     wanted = [each for each in health.partitions if everything or each.problem]
     if not wanted:
         return

@@ -94,6 +94,7 @@ class _Planner:
         self._load: Counter[int] = Counter()
         self._topic_load: Counter[tuple[str, int]] = Counter()
         self._leaders: Counter[int] = Counter()
+        self._topic_leaders: Counter[tuple[str, int]] = Counter()
         for partition, replicas in others.items():
             self._count(partition, replicas, 1)
         for partition, replicas in chosen.items():
@@ -134,34 +135,49 @@ class _Planner:
         """Order the replicas: the old order, but a partition that lost its preferred leader gets
         the replica that is preferred least often, of those that have the records already.
         """
-        self._leaders.update(replicas[0] for replicas in self._others.values() if replicas)
+        for partition, fixed in self._others.items():
+            self._count_leader(partition, fixed[0], 1)
         lost = []
         for partition, replicas in sorted(self._new.items()):
             old = self._old[partition]
             replicas.sort(key=lambda node: old.index(node) if node in old else len(old))
             if old and replicas[0] == old[0]:
-                self._leaders[replicas[0]] += 1
+                self._count_leader(partition, replicas[0], 1)
             else:
                 lost.append(partition)
         for partition in lost:
             replicas = self._new[partition]
             present = [node for node in replicas if node in self._old[partition]] or replicas
             first = min(present, key=lambda node: (self._leaders[node], node))
-            self._leaders[first] += 1
+            self._count_leader(partition, first, 1)
             _put_first(replicas, first)
 
     def balance_leaders(self) -> None:
-        """Prefer a replica whose broker is preferred at least two times less often."""
-        has_changed = True
-        while has_changed:
-            has_changed = False
-            for _, replicas in sorted(self._new.items()):
-                first = min(replicas, key=lambda node: (self._leaders[node], node))
-                if self._leaders[replicas[0]] - self._leaders[first] >= 2:
-                    self._leaders[replicas[0]] -= 1
-                    self._leaders[first] += 1
-                    _put_first(replicas, first)
+        """Prefer replicas on brokers that lead less, of the topic and altogether.
+
+        Each change makes the sum of the squared numbers of leaders smaller, or leaves it and makes
+        that of the topic smaller, so this ends.
+        """
+        for needs_topic in (True, False):
+            while self._change_leaders(needs_topic=needs_topic):
+                pass
+
+    def _change_leaders(self, *, needs_topic: bool) -> bool:
+        """Go over all partitions once; with `needs_topic` each change makes its topic more even."""
+        has_changed = False
+        for partition, replicas in sorted(self._new.items()):
+            leaders, topic = self._leaders, partition.topic
+            old = replicas[0]
+            for node in sorted(replicas[1:], key=lambda node: (leaders[node], node)):
+                gain = leaders[old] - leaders[node]
+                topic_gain = self._topic_leaders[topic, old] - self._topic_leaders[topic, node]
+                if (gain >= 1 and topic_gain >= 2) or (gain >= 2 and not needs_topic):
+                    self._count_leader(partition, old, -1)
+                    self._count_leader(partition, node, 1)
+                    _put_first(replicas, node)
                     has_changed = True
+                    break
+        return has_changed
 
     def moves(self) -> list[Move]:
         planned = (
@@ -247,6 +263,10 @@ class _Planner:
             assert new not in replicas
             replicas.append(new)
             self._count(partition, [new], 1)
+
+    def _count_leader(self, partition: TopicPartition, node: int, step: int) -> None:
+        self._leaders[node] += step
+        self._topic_leaders[partition.topic, node] += step
 
     def _count(self, partition: TopicPartition, replicas: Iterable[int], step: int) -> None:
         for node in replicas:

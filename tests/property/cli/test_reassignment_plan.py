@@ -14,6 +14,7 @@ from sawlog.cli.reassignment_plan import (
     plan_moves,
 )
 from sawlog.client.net.leader_requests import partition_of
+from sawlog.core.ids import TopicPartition
 
 BROKERS = range(1, 8)
 NO_RACKS = st.sets(st.sampled_from(BROKERS), min_size=1).map(
@@ -32,7 +33,7 @@ def placements(factors: st.SearchStrategy[int]) -> st.SearchStrategy[Placement]:
 PLACEMENTS = placements(st.integers(1, 3))
 
 
-def after(placement: Placement, moves: list[Move]) -> dict[object, tuple[int, ...]]:
+def after(placement: Placement, moves: list[Move]) -> dict[TopicPartition, tuple[int, ...]]:
     return {**placement, **{move.partition: move.new for move in moves}}
 
 
@@ -159,6 +160,20 @@ def test_each_topic_gives_an_added_broker_its_share() -> None:
         "orders": 2,
         "payments": 2,
     }
+
+
+def test_leaders_of_each_topic_are_spread() -> None:
+    topics = {"__consumer_offsets": 50, "logs": 4}
+    placement = {
+        partition_of(topic, index): (1,)
+        for topic, count in topics.items()
+        for index in range(count)
+    }
+    moves = plan_moves(placement, dict.fromkeys([1, 2, 3], None), factor=3, is_balanced=True)
+    new = after(placement, moves)
+    assert Counter(nodes[0] for nodes in new.values()) == dict.fromkeys([1, 2, 3], 18)
+    logs = Counter(nodes[0] for partition, nodes in new.items() if partition.topic == "logs")
+    assert sorted(logs.values()) == [1, 1, 2]
 
 
 def test_the_replicas_of_a_lost_broker_are_spread_over_the_others() -> None:
