@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.kafka.shared_brokers import Server, SharedBrokers
+from support.server.broker_cluster import BrokerCluster
 from support.server.zookeeper import ZooKeeper
 
 # A machine that is busy with other things proves nothing against a test.
@@ -46,6 +47,16 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
     server = ZooKeeper(tmp_path_factory.mktemp("zookeeper"))
     yield server
     server.kill()
+
+
+@pytest.fixture(scope="session")
+def broker_cluster(
+    zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrokerCluster]:
+    """Three brokers for all tests of a worker; a test that stops one starts it again."""
+    cluster = BrokerCluster(tmp_path_factory.mktemp("cluster"), zookeeper.new_chroot())
+    yield cluster
+    cluster.stop()
 
 
 @pytest.fixture

@@ -154,6 +154,8 @@ def broker(
     Settings have Kafka's names, for example --set log.segment.bytes=104857600.
     """
     given = read_settings(config_file, settings)
+    if zookeeper is not None:
+        given["zookeeper.connect"] = Setting(str(zookeeper), "--zookeeper")
     try:
         config = _config({key: setting.value for key, setting in given.items()}, data, node_id)
         set_listen, notices = read_listener(config, "listeners", parse_address)

@@ -20,6 +20,7 @@ from sawlog.cli.standard_streams import discard_output, writing_output
 _COMMANDS = {
     "backup": ("sawlog.cli.backup", "Create, verify and restore backups of topics."),
     "broker": ("sawlog.cli.broker", "Run one broker."),
+    "cluster": ("sawlog.cli.cluster", "Show a cluster, elect leaders, move replicas."),
     "configs": ("sawlog.cli.configs", "Show and change settings of topics, brokers and groups."),
     "consume": ("sawlog.cli.consume", "Print the records of a topic."),
     "disk": ("sawlog.cli.disk", "Show the disk space that topics take."),

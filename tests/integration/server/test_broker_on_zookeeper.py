@@ -162,6 +162,15 @@ def test_an_unreachable_zookeeper_is_waited_for_until_the_timeout(tmp_path: Path
     assert f"no ZooKeeper server of {where}/sawlog accepted a session within 1500 ms" in log
 
 
+def test_a_server_that_is_not_zookeeper_is_refused_after_the_timeout(tmp_path: Path) -> None:
+    with running_sawlog(tmp_path / "other") as other:
+        options = ("--zookeeper", other.bootstrap, "--set", "zookeeper.connection.timeout.ms=1500")
+        log = failed_start(tmp_path / "data", *options)
+    assert f"no ZooKeeper server of {other.bootstrap} accepted a session within 1500 ms" in log
+    assert "correct --zookeeper" in log
+    assert [path.name for path in (tmp_path / "data").iterdir()] == [".lock"]
+
+
 def test_a_zookeeper_that_starts_late_is_waited_for(tmp_path: Path) -> None:
     zookeeper = ZooKeeper(tmp_path / "zookeeper")
     zookeeper.kill()

@@ -83,6 +83,7 @@ def test_clients_use_a_cluster_and_a_second_start_finds_its_data(tmp_path: Path)
             assert admin.create_topics([NewTopic("logs", partitions=PARTITIONS)]) == {}
             (topic,), _ = admin.describe_topics(["logs"])
             assert {partition.leader for partition in topic.partitions.values()} == {1, 2, 3}
+            assert {len(each.replicas) for each in topic.partitions.values()} == {3}, "by default"
         produce(cluster.bootstrap, [b"one"])
         groups = ["a", "b"]  # their coordinators are different brokers
         for group in groups:

@@ -15,7 +15,10 @@ READY = r"\bready\b.*?\b(?P<host>\d+\.\d+\.\d+\.\d+):(?P<port>\d+)"
 class SawlogServer:
     """One broker on loopback. `restart` keeps its port and data."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str] | None = None, node_id: int = NODE_ID
+    ) -> None:
+        self.node_id = node_id
         self.data = directory / "data"
         self.host = "127.0.0.1"
         self.port = free_port()
@@ -37,7 +40,7 @@ class SawlogServer:
         """Start the process without waiting until it is ready."""
         command = [sys.executable, "-m", "sawlog.cli.main", "broker"]
         command += ["--data", str(self.data), "--listen", self.bootstrap]
-        command += ["--node-id", str(NODE_ID)]
+        command += ["--node-id", str(self.node_id)]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
         self.process = ServerProcess(command)

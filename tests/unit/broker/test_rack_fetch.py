@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sawlog.broker.api.fetch import DEBUGGING_CONSUMER
 from sawlog.broker.replicas import RACK_AWARE_SELECTOR
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import LeaderEpoch, NodeId
@@ -71,3 +72,9 @@ def test_a_follower_serves_consumers_with_a_rack_up_to_its_watermark() -> None:
     assert read(machine, 1, "r").error_code == 0
     assert read(machine, 2, "r").error_code == int(ErrorCode.OFFSET_NOT_AVAILABLE)
     assert machine.broker.replicas.by_partition[TOPIC, 0].high_watermark == 1
+
+
+def test_a_follower_serves_the_debugging_consumer_that_compares_replicas() -> None:
+    machine = led(OTHER)
+    change_partition(machine, leader=OTHER, leader_epoch=LeaderEpoch(50))
+    assert values(machine.ask(fetch(0, replica_id=DEBUGGING_CONSUMER), NAMED)) == [[b"a"]]

@@ -50,6 +50,8 @@ FIRST_VERSION_WITH_CURRENT_LEADER = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_REPLICA_STATE = 15
 READ_COMMITTED = 1
+DEBUGGING_CONSUMER = -2
+"""The replica id of kafka-replica-verification, which reads every replica."""
 _ENOUGH = 1 << 32
 """More than any `min_bytes`: completes the fetch at once."""
 
@@ -230,7 +232,8 @@ class _Fetch:
             if found is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             name = found
-        if self._message.rack_id and self._replica_id < 0:
+        is_debugging = self._replica_id == DEBUGGING_CONSUMER
+        if is_debugging or (self._message.rack_id and self._replica_id < 0):
             return replicas.readable(name, partition.index)
         return replicas.leader(name, partition.index)
 

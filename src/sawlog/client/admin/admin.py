@@ -1,4 +1,4 @@
-"""The admin client: topics, partitions, configs, records, brokers, log directories and groups.
+"""The admin client: topics, replicas, configs, records, brokers, log directories and groups.
 
 Calls that change several things return the errors by name; no errors is success. A change is never
 sent twice: if its response is lost, ConnectionLost or RequestTimedOut is raised.
@@ -19,6 +19,13 @@ from sawlog.client.admin.configs import (
 from sawlog.client.admin.groups import GroupAdmin
 from sawlog.client.admin.list_offsets import FoundOffset, list_offsets
 from sawlog.client.admin.log_dirs import LogDir, describe_log_dirs
+from sawlog.client.admin.reassignments import (
+    ElectionType,
+    OngoingReassignment,
+    alter_partition_reassignments,
+    elect_leaders,
+    list_partition_reassignments,
+)
 from sawlog.client.errors import ErrorsByName, kafka_error
 from sawlog.client.net.addresses import Address
 from sawlog.client.net.cluster import Cluster, as_cluster
@@ -211,6 +218,30 @@ class Admin(GroupAdmin):
         Partitions without a replica are left out. KafkaError if a broker refuses the request.
         """
         return describe_log_dirs(self._cluster, partitions)
+
+    def alter_partition_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, KafkaError]:
+        """Begin to move each partition to these replicas, or cancel its reassignment (None).
+
+        Returns the errors; a partition without one has begun, not ended.
+        """
+        return alter_partition_reassignments(self._cluster, targets)
+
+    def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OngoingReassignment]:
+        """Return the ongoing reassignments of these partitions, or all."""
+        return list_partition_reassignments(self._cluster, partitions)
+
+    def elect_leaders(
+        self, kind: ElectionType, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Elect the leaders of these partitions, or of all that need it; None is success.
+
+        A partition that needs no election is left out.
+        """
+        return elect_leaders(self._cluster, kind, partitions)
 
     def describe_configs(
         self,

@@ -1,0 +1,89 @@
+"""Three brokers on one ZooKeeper, each a child process that tests stop and pause by its id."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from sawlog.client import Admin
+from sawlog.server.zookeeper_address import ZooKeeperAddress
+from support.process import wait_until
+from support.server.broker_process import SawlogServer
+
+SETTINGS = {
+    "zookeeper.session.timeout.ms": "10000",
+    "auto.leader.rebalance.enable": "false",
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "2",
+    "group.initial.rebalance.delay.ms": "0",
+}
+RACKS = {1: "a", 2: "b", 3: "c"}
+
+
+class BrokerCluster:
+    """Brokers 1 to 3, in the racks a to c."""
+
+    def __init__(self, directory: Path, zookeeper: ZooKeeperAddress) -> None:
+        settings = SETTINGS | {"zookeeper.connect": str(zookeeper)}
+        self.zookeeper = zookeeper
+        self.servers = {
+            node: SawlogServer(directory / str(node), {**settings, "broker.rack": rack}, node)
+            for node, rack in RACKS.items()
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(server.bootstrap for server in self.servers.values())
+
+    def stop(self) -> None:
+        for server in self.servers.values():
+            server.stop()
+
+    def controller(self) -> int:
+        with Admin(self.bootstrap) as admin:
+            return int(admin.describe_cluster().controller)
+
+    def follower_nodes(self) -> list[int]:
+        """The brokers that are not the controller."""
+        controller = self.controller()
+        return [node for node in self.servers if node != controller]
+
+    def wait_until_in_sync(self) -> None:
+        """Wait until all brokers are registered and all replicas of all topics are in sync."""
+
+        def is_in_sync() -> bool:
+            with Admin(self.bootstrap) as admin:
+                if len(admin.describe_cluster().nodes) < len(self.servers):
+                    return False
+                topics = admin.list_topics(include_internal=True)
+                return all(
+                    sorted(partition.in_sync) == sorted(partition.replicas)
+                    and partition.leader >= 0
+                    for topic in topics
+                    for partition in topic.partitions.values()
+                )
+
+        wait_until(is_in_sync, *(server.process for server in self.servers.values()))
+
+    @contextlib.contextmanager
+    def stopped(self, node: int) -> Iterator[None]:
+        """Stop a broker during a `with` block, and wait after it until the cluster is in sync."""
+        self.servers[node].stop()
+        try:
+            yield
+        finally:
+            self.servers[node].start()
+            self.wait_until_in_sync()
+
+    @contextlib.contextmanager
+    def paused(self, node: int) -> Iterator[None]:
+        """Pause a broker during a `with` block; it stays registered for some seconds."""
+        process = psutil.Process(self.servers[node].process.pid)
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
+            self.wait_until_in_sync()
