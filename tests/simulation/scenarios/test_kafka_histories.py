@@ -41,6 +41,7 @@ HISTORIES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("history", HISTORIES)
 def test_the_history_ends_well(history: str) -> None:
     result = Simulation(7, OPTIONS, HISTORIES[history]).run()
@@ -48,9 +49,9 @@ def test_the_history_ends_well(history: str) -> None:
     assert result.violation is None, "\n".join([str(result.violation), *result.story[-40:]])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("history", HISTORIES)
-def test_the_history_ends_well_under_more_seeds(history: str) -> None:
-    for seed in range(2):
+def test_the_history_ends_well_under_many_seeds(history: str) -> None:
+    for seed in range(100):
         result = Simulation(seed, OPTIONS, HISTORIES[history]).run()
         assert result.violation is None, "\n".join([str(result.violation), *result.story[-40:]])

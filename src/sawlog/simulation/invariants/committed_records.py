@@ -24,7 +24,7 @@ class CommittedRecords(NoInvariant):
 
     def replica_changed(self, change: ReplicaChange) -> None:
         partition, now = change.partition, change.now
-        if change.leads and now.end_offset < partition.high_watermark:
+        if change.leads_newest and now.end_offset < partition.high_watermark:
             raise Violation(
                 "3",
                 f"{change} leads epoch {now.leader_epoch} with a log that ends at "
@@ -44,7 +44,7 @@ class CommittedRecords(NoInvariant):
         if replica is not change.replica:
             start = 0
         now, partition = change.now, change.partition
-        has_all = change.is_in_sync or change.leads
+        has_all = change.is_in_sync or change.leads_newest
         end = min(partition.high_watermark if has_all else now.high_watermark, now.end_offset)
         start = min(start, now.end_offset)
         offset = max(start, now.start_offset)

@@ -56,8 +56,20 @@ class ReplicaChange:
     def leads(self) -> bool:
         return self.now.role is Role.LEADER
 
+    @property
+    def leads_newest(self) -> bool:
+        """Whether it leads in the stored epoch; a leader that was deposed may not know it yet."""
+        stored = self.partition.stored
+        return self.leads and stored is not None and stored.leader_epoch == self.now.leader_epoch
+
     def __str__(self) -> str:
         return f"{self.partition.key} on broker {self.node.id}"
+
+
+def _commits(before: Seen | None, now: Seen) -> bool:
+    """Whether the watermark is a leader's, or that of one that was closed in this event."""
+    was_leader = before is not None and before.role is Role.LEADER
+    return now.role is Role.LEADER or (was_leader and now.role is Role.CLOSED)
 
 
 class StateChange(NamedTuple):
@@ -90,6 +102,7 @@ class Observer:
         self._states: list[StateChange] = []
         self.partitions: dict[PartitionKey, CommittedLog] = {}
         cluster.service.on_write = self._store_written
+        cluster.on_end = self._process_ends
 
     def after_event(self) -> None:
         """Check what the last event has changed."""
@@ -103,6 +116,11 @@ class Observer:
             states, self._states = self._states, []
             for state in states:
                 self._state_changed(state)
+
+    def _process_ends(self, node: "SimulatedNode") -> None:
+        """Look once more at a process that ends in this event: it may have answered in it."""
+        if node.broker is not None:
+            self._look_at(node, list(node.broker.replicas.by_partition.values()))
 
     def _look_at(self, node: "SimulatedNode", replicas: list[Replica]) -> None:
         seen = self._seen.setdefault(node.id, {})
@@ -127,7 +145,7 @@ class Observer:
             partition = self.partition(key)
             changes.append(ReplicaChange(node, replica, partition, before, now))
             self._note(changes[-1])
-            if now.role is Role.LEADER and now.high_watermark > partition.high_watermark:
+            if _commits(before, now) and now.high_watermark > partition.high_watermark:
                 partition.learn(log, now.high_watermark)
         for change in changes:
             for invariant in self._invariants:

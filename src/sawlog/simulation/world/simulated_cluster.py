@@ -4,12 +4,17 @@
 checkers look only at those.
 """
 
+from typing import TYPE_CHECKING
+
 from sawlog.core.ids import NodeId
 from sawlog.simulation.schedule import Schedule
 from sawlog.simulation.simulated_network import SimulatedNetwork
 from sawlog.simulation.simulated_store import StoreService
 from sawlog.simulation.world.simulated_node import SimulatedNode
 from sawlog.simulation.world.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SESSION_TIMEOUT_MS = 6_000
 SETTINGS = {
@@ -36,6 +41,8 @@ class SimulatedCluster:
         self.service = StoreService(self.schedule, seed + 1, session_timeout_ms=SESSION_TIMEOUT_MS)
         self.network = SimulatedNetwork(self.schedule, seed + 2)
         self.touched: set[NodeId] = set()
+        self.on_end: Callable[[SimulatedNode], None] | None = None
+        """Called with a broker whose process is about to end."""
         settings = {
             **SETTINGS,
             "offsets.topic.replication.factor": str(replication_factor),

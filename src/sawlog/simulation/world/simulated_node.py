@@ -151,6 +151,8 @@ class SimulatedNode:
     def _end_process(self, *, silently: bool = False) -> None:
         assert self.process is not None
         assert self.store is not None
+        if self._cluster.on_end is not None:
+            self._cluster.on_end(self)
         self.process.close()
         self.store.crash()
         self.process = self.broker = self.store = None
