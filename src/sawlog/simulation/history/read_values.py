@@ -5,14 +5,17 @@ from collections.abc import Iterator
 from sawlog.simulation.history.history import ACKS_ALL, History, Outcome
 from sawlog.simulation.invariants.violation import Violation
 
+ACKNOWLEDGEMENT = "the acknowledgement"
+
 
 def check_read_values(history: History) -> None:
     values: dict[tuple[int, int], tuple[bytes, str]] = {}
     for partition, offset, value, reader in _reads(history):
         known, first = values.setdefault((partition, offset), (value, reader))
         if known != value:
+            is_acknowledged = ACKNOWLEDGEMENT in (first[: len(ACKNOWLEDGEMENT)], reader[: len(ACKNOWLEDGEMENT)])
             raise Violation(
-                "5",
+                "3" if is_acknowledged else "5",
                 f"partition {partition} offset {offset}: {first} read {known!r}, {reader} "
                 f"{value!r}",
             )
@@ -39,5 +42,5 @@ def _reads(history: History) -> Iterator[tuple[int, int, bytes, str]]:
                 write.partition,
                 write.offset,
                 write.value,
-                f"the acknowledgement of {write.producer}",
+                f"{ACKNOWLEDGEMENT} of {write.producer}",
             )

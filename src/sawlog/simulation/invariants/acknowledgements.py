@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.simulation.history.history import ACKS_ALL, Write
 from sawlog.simulation.invariants.no_invariant import NoInvariant
-from sawlog.simulation.invariants.observer import StateChange
+from sawlog.simulation.invariants.observer import ReplicaChange, StateChange
 from sawlog.simulation.invariants.violation import Violation
 from sawlog.simulation.schedule import Schedule
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class Acknowledgements(NoInvariant):
-    """Knows when the stored in-sync set of each partition last had enough members."""
+    """Knows when the in-sync set of each partition last had enough members: the stored one, or the
+    one that the leader knew when its watermark moved. A leader whose session is suspended goes on
+    with the set that it knows."""
 
     def __init__(self, schedule: Schedule, topic: str, min_in_sync: int) -> None:
         self._schedule = schedule
@@ -28,6 +30,11 @@ class Acknowledgements(NoInvariant):
         self._partitions[name] = change.partition
         if change.before is not None and len(change.before.isr) >= self._min_in_sync:
             self._enough_until_ms[name] = self._schedule.monotonic_ms()
+
+    def replica_changed(self, change: ReplicaChange) -> None:
+        leader = change.replica.leader
+        if leader is not None and len(leader.isr) >= self._min_in_sync:
+            self._enough_until_ms[change.replica.name] = self._schedule.monotonic_ms()
 
     def acknowledged(self, write: Write) -> None:
         """Check a write in the moment in which its producer hears of its success."""

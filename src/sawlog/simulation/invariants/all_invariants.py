@@ -3,10 +3,12 @@
 from typing import TYPE_CHECKING
 
 from sawlog.simulation.invariants.committed_records import CommittedRecords
+from sawlog.simulation.invariants.follower_progress import RecordedProgress
 from sawlog.simulation.invariants.in_sync_members import InSyncMembers
 from sawlog.simulation.invariants.in_sync_replicas import InSyncReplicas
 from sawlog.simulation.invariants.leader_epochs import EpochCache, LeaderEpochsIncrease
 from sawlog.simulation.invariants.observer import Invariant
+from sawlog.simulation.invariants.producer_states import RebuiltProducerStates
 from sawlog.simulation.invariants.store_writes import StoreWrites
 from sawlog.simulation.invariants.watermarks import Watermarks
 
@@ -25,5 +27,7 @@ def all_invariants(
         Watermarks(),
         LeaderEpochsIncrease(),
         EpochCache(),
+        RecordedProgress(cluster),
+        RebuiltProducerStates(),
         StoreWrites(),
     ]

@@ -1,4 +1,4 @@
-"""Guarantees 2 and 14b: an in-sync replica has everything committed, flushed to its disk."""
+"""Guarantees 2, 6 and 14b: an in-sync replica has everything committed, flushed to its disk."""
 
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ class InSyncReplicas(NoInvariant):
     def __init__(self, *, commits_on_flush: bool) -> None:
         self._commits_on_flush = commits_on_flush
         self._flushed: dict[tuple[NodeId, PartitionKey], tuple[SimulatedDisk, int]] = {}
+        self._ends: dict[tuple[NodeId, PartitionKey], int] = {}
 
     def replica_changed(self, change: ReplicaChange) -> None:
         self._remember(change)
@@ -38,6 +39,7 @@ class InSyncReplicas(NoInvariant):
             flushed = 0
         flushed = min(max(flushed, change.now.flushed_offset), change.now.end_offset)
         self._flushed[key] = (change.node.disk, flushed)
+        self._ends[key] = change.now.end_offset
 
     def _check_flushed(self, change: ReplicaChange) -> None:
         stored, before = change.partition.stored, change.before
@@ -45,7 +47,14 @@ class InSyncReplicas(NoInvariant):
         if stored is None or (before is not None and before.high_watermark == watermark):
             return
         for member in stored.isr:
-            _, flushed = self._flushed.get((member, change.partition.key), (None, 0))
+            key = (member, change.partition.key)
+            if self._ends.get(key, 0) < watermark:
+                raise Violation(
+                    "6",
+                    f"{change} has the watermark {watermark}; the log of the in-sync broker "
+                    f"{member} ends at {self._ends.get(key, 0)}",
+                )
+            _, flushed = self._flushed.get(key, (None, 0))
             if flushed < watermark:
                 raise Violation(
                     "14b",

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from sawlog.replication.roles import Role
 from sawlog.simulation.invariants.committed_log import PartitionKey, batches_between
 from sawlog.simulation.invariants.no_invariant import NoInvariant
 from sawlog.simulation.invariants.observer import ReplicaChange, StateChange
@@ -51,14 +52,21 @@ class LeaderEpochsIncrease(NoInvariant):
 
 
 class EpochCache(NoInvariant):
-    """Compares the cache of leader epochs with the batches that an event has appended."""
+    """Compares the cache of leader epochs with the batches that an event has appended, and looks
+    for epochs that a truncation should have removed."""
 
     def replica_changed(self, change: ReplicaChange) -> None:
         before, now = change.before, change.now
         start = 0 if before is None else min(before.end_offset, now.end_offset)
+        entries = change.replica.log.epochs.entries
+        is_truncated = before is not None and before.truncations != now.truncations
+        if is_truncated and now.role is Role.FOLLOWER and entries:
+            if entries[-1].start_offset >= now.end_offset:
+                raise Violation(
+                    "10", f"{change} was truncated to {now.end_offset}, its cache not: {entries}"
+                )
         if start == now.end_offset:
             return
-        entries = change.replica.log.epochs.entries
         for batch in batches_between(change.replica.log, start, now.end_offset):
             known = -1
             for entry in entries:

@@ -17,15 +17,14 @@ LOSSY_NETWORK = NetworkFaults(breaks=0.02, half_open=0.3)
 class FaultInjector:
     """A fault that does not fit the state of its broker (a kill of one that is down) is skipped.
 
-    A disk is lost only while the cluster is whole, and until it is whole again nothing else fails:
-    a second failure may take the last copy, of which no broker promises anything.
+    A disk is lost only while the cluster is whole, and no other disk until it is whole again: a
+    second loss may take the last copy, of which no broker promises anything.
     """
 
     def __init__(self, cluster: SimulatedCluster, is_whole: Callable[[], bool]) -> None:
         """`is_whole` tells whether all brokers serve and all in-sync sets are full."""
         self._cluster = cluster
         self._is_whole = is_whole
-        self._has_lost_disk = False
         self._begin: dict[FaultKind, Callable[[Fault, SimulatedNode], None]] = {
             FaultKind.KILL: self._kill,
             FaultKind.POWER_LOSS: self._power_loss,
@@ -54,9 +53,7 @@ class FaultInjector:
             self._cluster.schedule.after(fault.at_ms, partial(self._inject, fault))
 
     def _inject(self, fault: Fault) -> None:
-        if self._has_lost_disk and self._is_whole():
-            self._has_lost_disk = False
-        if self._is_healed or self._has_lost_disk:
+        if self._is_healed:
             return
         self._cluster.trace.note(f"fault: {fault}")
         self.count += 1
@@ -124,7 +121,6 @@ class FaultInjector:
 
     def _empty_disk(self, fault: Fault, node: SimulatedNode) -> None:
         if self._is_whole():
-            self._has_lost_disk = True
             node.kill()
             node.wipe()
             self._boot_later(fault, node)

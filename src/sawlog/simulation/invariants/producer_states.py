@@ -1,0 +1,37 @@
+"""Guarantee 18: the state of idempotent producers is the one that the batches of the log give."""
+
+from sawlog.simulation.invariants.no_invariant import NoInvariant
+from sawlog.simulation.invariants.observer import ReplicaChange
+from sawlog.simulation.invariants.violation import Violation
+from sawlog.storage.log import Log
+from sawlog.storage.producer_state import ProducerStates
+
+
+class RebuiltProducerStates(NoInvariant):
+    """Rebuilds the state after truncations, elections and restarts: there it may go wrong."""
+
+    def replica_changed(self, change: ReplicaChange) -> None:
+        before, now = change.before, change.now
+        if before is not None and (
+            (before.role, before.leader_epoch, before.truncations)
+            == (now.role, now.leader_epoch, now.truncations)
+        ):
+            return
+        log = change.replica.log
+        if log.is_closed or log.producers.is_deferred or change.node.is_offline:
+            return  # nothing is appended to a log whose truncation failed
+        if not log.producers.states.equals_except_timestamps(_rebuilt(log)):
+            raise Violation(
+                "18",
+                f"{change}: the state of its producers ends at "
+                f"{log.producers.states.last_offsets()}, that of its batches at "
+                f"{_rebuilt(log).last_offsets()}",
+            )
+
+
+def _rebuilt(log: Log) -> ProducerStates:
+    states = ProducerStates()
+    for header in log.segments.headers_between(log.segments.base_offset, log.end_offset):
+        if header.producer_id >= 0 and not header.is_control:
+            states.update(header, header.base_offset, header.max_timestamp, 0)
+    return states

@@ -1,0 +1,364 @@
+"""Bugs to plant in the broker, each by replacing one piece of its code for the time of a test.
+
+A bug names the guarantees in whose terms a simulation reports it, and the faults that provoke it;
+without any, those that the seed plans. `seed` finds it, and passes without it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pytest import MonkeyPatch
+
+from sawlog.broker.api import fetch
+from sawlog.broker.coordinator_partition import CoordinatorPartition
+from sawlog.broker.group_coordinator import GroupCoordinator
+from sawlog.cluster import controller, isr_changes, leader_election
+from sawlog.cluster.isr_changes import IsrChanges
+from sawlog.cluster.metadata_image import InSyncMember
+from sawlog.core.ids import NodeId
+from sawlog.core.store import SetData
+from sawlog.replication.follower import Follower
+from sawlog.replication.follower_progress import FollowerFetch, FollowerProgress
+from sawlog.replication.in_sync_set import InSyncSet
+from sawlog.replication.leader import Leader
+from sawlog.replication.replica import Replica
+from sawlog.simulation.simulated_disk import SimulatedDisk
+from sawlog.simulation.world.faults import Fault, FaultKind
+from sawlog.storage.leader_epochs import LeaderEpochs
+from sawlog.storage.producer_state import ProducerStates
+from sawlog.storage.producer_state_store import ProducerStateStore
+
+DURATION_MS = 14_000
+ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+
+Plant = Callable[[MonkeyPatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedBug:
+    """`faults` is None for the plan of the seed."""
+
+    name: str
+    guarantees: frozenset[str]
+    plant: Plant
+    faults: list[Fault] | None
+    seed: int
+
+
+BUGS: dict[str, PlantedBug] = {}
+
+
+def bug(*guarantees: str, faults: list[Fault] | None = None, seed: int = 0) -> Callable[[Plant], Plant]:
+    def add(plant: Plant) -> Plant:
+        BUGS[plant.__name__] = PlantedBug(
+            plant.__name__, frozenset(guarantees), plant, faults, seed
+        )
+        return plant
+
+    return add
+
+
+def repeated(kind: FaultKind, *, every_ms: int = 2_000, duration_ms: int = 300) -> list[Fault]:
+    """The same fault again and again, on one broker after the other."""
+    return [
+        Fault(1_000 + place * every_ms, kind, NodeId(place % 3 + 1), duration_ms, (place + 1) % 3 + 1)
+        for place in range((DURATION_MS - 2_000) // every_ms)
+    ]
+
+
+DIVERGENCE = [Fault(1_000 + 9_000 * place, FaultKind.ISOLATION, NodeId(place + 1), 7_000) for place in range(2)]
+"""A leader appends alone, without a session, while another one is elected."""
+
+
+# Commits and acknowledgements
+
+
+@bug("14b")
+def leader_counts_unflushed_records_of_followers(patch: MonkeyPatch) -> None:
+    patch.setattr(FollowerProgress, "reached", lambda self, *, by_flush: self.end_offset)
+
+
+@bug("14b")
+def follower_reports_its_log_end_as_flushed(patch: MonkeyPatch) -> None:
+    position = Follower.position.fget
+    assert position is not None
+
+    def boast(self: Follower) -> Any:
+        found = position(self)
+        return found._replace(flushed_offset=found.fetch_offset)
+
+    patch.setattr(Follower, "position", property(boast))
+
+
+@bug("14b", "6")
+def watermark_over_the_leader_alone(patch: MonkeyPatch) -> None:
+    patch.setattr(Leader, "committed_offset", lambda _, own_offset, __: own_offset)
+
+
+@bug("6", faults=repeated(FaultKind.SLOW_DISK, every_ms=4_000, duration_ms=8_000))
+def watermark_over_the_pending_set(patch: MonkeyPatch) -> None:
+    def pending_only(self: InSyncSet) -> frozenset[NodeId]:
+        members = self.stored if self.pending is None else self.pending
+        return frozenset(member.node for member in members)
+
+    patch.setattr(InSyncSet, "maximal_isr", pending_only)
+
+
+@bug("6", faults=repeated(FaultKind.CUT_TWO_WAY, every_ms=4_000, duration_ms=3_500))
+def watermark_over_the_stored_set_only(patch: MonkeyPatch) -> None:
+    patch.setattr(InSyncSet, "maximal_isr", lambda self: frozenset(self.nodes()))
+    patch.setattr(Leader, "_is_joining", lambda *_: False)
+
+
+@bug("14b")
+def acknowledgement_before_the_commit(patch: MonkeyPatch) -> None:
+    patch.setattr(Replica, "when_committed", lambda _, __, action: action(None))
+
+
+@bug("14b", "3", "5", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
+def waiter_survives_its_epoch(patch: MonkeyPatch) -> None:
+    enter = Replica._enter
+
+    def enter_with_waiters(self: Replica, *args: Any) -> bool:
+        waiting, self._waiting = self._waiting, type(self._waiting)()
+        entered = enter(self, *args)
+        self._waiting = waiting
+        return entered
+
+    patch.setattr(Replica, "_enter", enter_with_waiters)
+
+
+@bug(
+    "15",
+    faults=[Fault(1_000, FaultKind.KILL, ONE, 12_000), Fault(1_100, FaultKind.KILL, TWO, 12_000)],
+)
+def acknowledgement_below_min_insync_replicas(patch: MonkeyPatch) -> None:
+    patch.setattr(Replica, "check_min_in_sync", lambda _: None)
+    patch.setattr(Replica, "is_under_min_isr", False)
+
+
+@bug("1", "2", "3", "5", faults=repeated(FaultKind.POWER_LOSS_OF_ALL, every_ms=4_000))
+def disk_that_forgets_syncs(patch: MonkeyPatch) -> None:
+    patch.setattr(SimulatedDisk, "sync", lambda *_: None)
+
+
+@bug("5")
+def consumer_reads_above_the_watermark(patch: MonkeyPatch) -> None:
+    def read_all(self: Replica, offset: int, max_bytes: int, *, whole_first_batch: bool) -> Any:
+        return self.log.read(
+            offset, max_bytes, limit_offset=self.log.end_offset, whole_first_batch=whole_first_batch
+        )
+
+    patch.setattr(Replica, "read", read_all)
+
+
+# Truncation
+
+
+@bug("2", "3", "11", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
+def truncation_to_the_watermark(patch: MonkeyPatch) -> None:
+    follow = Replica.follow
+
+    def follow_from_watermark(self: Replica, epoch: Any, leader: Any) -> None:
+        is_new = epoch > self.leader_epoch
+        follow(self, epoch, leader)
+        if is_new and self.log.end_offset > self.high_watermark:
+            self.log.truncate(self.high_watermark)
+
+    patch.setattr(Replica, "follow", follow_from_watermark)
+
+
+@bug("1", "4", "8", "10", faults=DIVERGENCE)
+def no_truncation_at_a_divergence(patch: MonkeyPatch) -> None:
+    patch.setattr(fetch, "_diverges", lambda *_: False)
+
+
+@bug("10", faults=repeated(FaultKind.EXPIRED_SESSION))
+def epoch_entry_is_missing(patch: MonkeyPatch) -> None:
+    assign = LeaderEpochs.assign
+
+    def assign_first(self: LeaderEpochs, epoch: int, start_offset: int) -> bool:
+        return not self.entries and assign(self, epoch, start_offset)
+
+    patch.setattr(LeaderEpochs, "assign", assign_first)
+
+
+@bug("10", faults=DIVERGENCE)
+def epoch_cache_is_not_truncated(patch: MonkeyPatch) -> None:
+    patch.setattr(LeaderEpochs, "truncate_end", lambda *_: False)
+
+
+@bug("18", faults=DIVERGENCE)
+def producer_state_survives_truncation(patch: MonkeyPatch) -> None:
+    patch.setattr(ProducerStateStore, "truncate", lambda *_: None)
+
+
+@bug("18")
+def sequence_numbers_are_not_checked(patch: MonkeyPatch) -> None:
+    patch.setattr(ProducerStates, "check", lambda *_: None)
+
+
+# The in-sync set
+
+
+@bug("12", faults=repeated(FaultKind.KILL, duration_ms=4_000))
+def in_sync_set_is_written_without_a_version(patch: MonkeyPatch) -> None:
+    patch.setattr(isr_changes, "SetData", lambda path, data, _: SetData(path, data))
+
+
+@bug("7", "2", "14b", faults=repeated(FaultKind.POWER_LOSS, duration_ms=5_000))
+def follower_joins_before_it_caught_up(patch: MonkeyPatch) -> None:
+    expand, reached = Leader.expand, FollowerProgress.reached
+
+    def expand_early(self: Leader, node: Any, high_watermark: int) -> None:
+        with MonkeyPatch.context() as inner:
+            inner.setattr(FollowerProgress, "reached", lambda *_, **__: 1 << 62)
+            expand(self, node, high_watermark)
+        assert FollowerProgress.reached is reached
+
+    patch.setattr(Leader, "expand", expand_early)
+
+
+@bug("7", "2", "14b", faults=repeated(FaultKind.POWER_LOSS, every_ms=600, duration_ms=50))
+def follower_joins_below_the_start_of_the_epoch(patch: MonkeyPatch) -> None:
+    """KAFKA-7128."""
+    expand = Leader.expand
+
+    def expand_at_watermark(self: Leader, node: Any, high_watermark: int) -> None:
+        start_offset, self.start_offset = self.start_offset, 0
+        expand(self, node, high_watermark)
+        self.start_offset = start_offset
+
+    patch.setattr(Leader, "expand", expand_at_watermark)
+
+
+@bug("14b", "6", "2", "8", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
+def progress_is_kept_over_a_leader_epoch(patch: MonkeyPatch) -> None:
+    """A follower counts without having fetched in this epoch."""
+    begin = Leader.__init__
+    known: dict[Any, dict[NodeId, FollowerProgress]] = {}
+
+    def begin_with_old_progress(self: Leader, name: Any, *args: Any, **options: Any) -> None:
+        begin(self, name, *args, **options)
+        key = (id(self._context), name)
+        self.followers.update(known.get(key, {}))
+        known[key] = self.followers
+
+    patch.setattr(Leader, "__init__", begin_with_old_progress)
+
+
+@bug("14a", "7", faults=repeated(FaultKind.POWER_LOSS, every_ms=600, duration_ms=50))
+def member_joins_under_an_earlier_broker_epoch(patch: MonkeyPatch) -> None:
+    """KAFKA-14617."""
+    patch.setattr(Leader, "_is_alive", lambda self, node, _: node in self._context.live_brokers())
+    patch.setattr(Leader, "_may_join", lambda *_: True)
+    patch.setattr(IsrChanges, "_may_join", lambda *_: True)
+    adding = InSyncSet.adding
+    first: dict[NodeId, int] = {}
+
+    def adding_first_epoch(self: InSyncSet, member: InSyncMember) -> InSyncSet:
+        epoch = first.setdefault(member.node, member.broker_epoch)
+        return adding(self, member._replace(broker_epoch=epoch))
+
+    patch.setattr(InSyncSet, "adding", adding_first_epoch)
+
+
+@bug("8", faults=DIVERGENCE)
+def diverging_fetch_updates_progress(patch: MonkeyPatch) -> None:
+    """KAFKA-13141."""
+    read = fetch._Fetch._read_for_replica
+
+    def read_and_report(self: Any, partition: Any, *args: Any) -> Any:
+        replica = self._replica(partition)
+        if replica.leader is not None and partition.leader_epoch == replica.leader_epoch:
+            replica.fetched(
+                FollowerFetch(
+                    NodeId(self._replica_id),
+                    self._broker_epoch,
+                    partition.fetch_offset,
+                    partition.flushed_offset,
+                    partition.log_start_offset,
+                )
+            )
+        return read(self, partition, *args)
+
+    patch.setattr(fetch._Fetch, "_read_for_replica", read_and_report)
+
+
+@bug("8", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
+def fetch_of_another_epoch_updates_progress(patch: MonkeyPatch) -> None:
+    patch.setattr(Replica, "check_epoch", lambda *_: None)
+
+
+# Elections
+
+
+@bug("13", faults=repeated(FaultKind.KILL, duration_ms=4_000))
+def controller_does_not_check_its_epoch(patch: MonkeyPatch) -> None:
+    patch.setattr(controller, "Check", lambda *_: SetData("/config", b""))
+
+
+@bug("9", faults=repeated(FaultKind.KILL, duration_ms=4_000))
+def leader_epoch_is_not_raised(patch: MonkeyPatch) -> None:
+    led_by = leader_election._led_by
+    patch.setattr(
+        leader_election,
+        "_led_by",
+        lambda electorate, leader, state: led_by(electorate, leader, state)._replace(
+            leader_epoch=state.leader_epoch
+        ),
+    )
+
+
+@bug(
+    "16",
+    "3",
+    faults=[  # broker 1 falls behind, then the others lose their sessions
+        Fault(1_000, FaultKind.KILL, ONE, 8_000),
+        Fault(9_200, FaultKind.PAUSE, TWO, 8_000),
+        Fault(9_200, FaultKind.PAUSE, THREE, 8_000),
+        *repeated(FaultKind.KILL, duration_ms=4_000),
+    ],
+)
+def election_outside_of_the_in_sync_set(patch: MonkeyPatch) -> None:
+    elected = leader_election._elected
+
+    def elect_first(electorate: Any, replicas: Any, old: Any) -> Any:
+        node = next((node for node in replicas if electorate.may_lead(node)), None)
+        if node is None:
+            return elected(electorate, replicas, old)
+        led = old._replace(members=(electorate.current(node),), leader=node)
+        return led._replace(leader_epoch=old.leader_epoch + 1)
+
+    patch.setattr(leader_election, "_elected", elect_first)
+
+
+@bug(
+    "16",
+    faults=[
+        Fault(1_000, FaultKind.EMPTY_DISK, ONE, 50),
+        Fault(1_010, FaultKind.KILL, TWO, 9_000),
+        Fault(1_010, FaultKind.KILL, THREE, 9_000),
+    ],
+)
+def election_without_a_look_at_the_directory(patch: MonkeyPatch) -> None:
+    patch.setattr(InSyncMember, "has_directory_of", lambda *_: True)
+
+
+# Coordinators
+
+
+@bug("17", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
+def coordinator_keeps_its_state_without_its_partition(patch: MonkeyPatch) -> None:
+    """KAFKA-20634."""
+    patch.setattr(GroupCoordinator, "resign", lambda *_: None)
+    patch.setattr(CoordinatorPartition, "_check_epoch", lambda _: None)
+
+
+@bug("17", faults=repeated(FaultKind.PAUSE, every_ms=3_000, duration_ms=8_000))
+def coordinator_answers_after_its_session_may_have_expired(patch: MonkeyPatch) -> None:
+    def runtime_of(self: GroupCoordinator, _: str) -> Any:
+        return next(iter(self.runtimes.values()))
+
+    patch.setattr(GroupCoordinator, "runtime_of", runtime_of)
