@@ -113,6 +113,28 @@ def test_appends_continue_after_a_truncation(disk: Disk) -> None:
     assert file.read(0, 100) == b"0123xy"
 
 
+@pytest.mark.parametrize(
+    ("position", "length"), [(0, 3 << 20), (1_000_000, 2 << 20), (5, 0), (3_000_000, 1 << 30)]
+)
+def test_a_rewrite_changes_no_byte(disk: Disk, position: int, length: int) -> None:
+    data = bytes(range(251)) * 12_000
+    file = disk.open("a", create=True)
+    file.append([data])
+    file.rewrite(position, length)
+    assert file.size == len(data)
+    assert file.read(0, len(data) + 1) == data
+    file.sync()
+    assert file.append([b"next"]) == len(data)
+
+
+def test_a_removed_file_rejects_a_rewrite(disk: Disk) -> None:
+    file = disk.open("a", create=True)
+    file.append([b"1"])
+    disk.remove("a")
+    with pytest.raises(DiskError):
+        file.rewrite(0, 1)
+
+
 def test_sync_and_sync_later_succeed(harness: DiskHarness) -> None:
     file = harness.disk.open("a", create=True)
     file.append([b"1"])

@@ -119,12 +119,16 @@ class StoreJournal:
         if (bases or tree.number) and bases[:1] != [tree.number]:
             # The journal that follows a snapshot is created before it and removed after the next.
             raise StoreDamaged(_name(tree.number), 0, "the file is missing")
+        durable_bytes = 0  # of the last journal; the others were durable before it began
         for position, base in enumerate(bases):
-            self._replay(tree, base, bases[position + 1] if position + 1 < len(bases) else None)
+            following = bases[position + 1] if position + 1 < len(bases) else None
+            durable_bytes = self._replay(tree, base, following)
         self.last = self.synced = tree.number
         self._old_files = [_name(base) for base in bases[:-1]]
         name = _name(bases[-1]) if bases else _name(tree.number)
         self._file = self._disk.open(name, create=True)
+        # If the last fsync failed, the kernel takes the records after it for clean.
+        self._file.rewrite(durable_bytes, self._file.size - durable_bytes)
         self._file.sync()
         self._disk.sync_directory("")
         return tree
@@ -146,25 +150,33 @@ class StoreJournal:
         number, nodes = found[0]
         return StoreTree.load(number, nodes)
 
-    def _replay(self, tree: StoreTree, base: int, following: int | None) -> None:
-        """Replay one journal. It must reach the `following` one; only the last may be torn."""
+    def _replay(self, tree: StoreTree, base: int, following: int | None) -> int:
+        """Replay one journal. It must reach the `following` one; only the last may be torn.
+        Returns how many of its bytes are durable according to the records themselves."""
         name = _name(base)
         data = self._disk.read_file(name)
         position, last = 0, base
+        ends: list[int] = []  # of the changes base + 1, base + 2, ...
+        synced = base
         while position < len(data):
             record = _read_record(data, position)
             if record is None:
                 if last != following:  # else it is the mark at the end, which is never synced
                     self._truncate_torn_tail(name, data, position, last, is_last=following is None)
-                return
+                break
             if record.number != last + bool(record.changes):
                 raise StoreDamaged(name, position, f"change {record.number} follows change {last}")
             last = record.number
-            if record.changes and record.number > tree.number:
-                tree.replay(record.number, [_change(fields) for fields in record.changes])
+            synced = max(synced, record.synced)
+            if record.changes:
+                ends.append(record.end)
+                if record.number > tree.number:
+                    tree.replay(record.number, [_change(fields) for fields in record.changes])
             position = record.end
         if following is not None and last != following:
             raise StoreDamaged(name, position, f"it ends with change {last} instead of {following}")
+        durable = min(synced, last) - base
+        return ends[durable - 1] if durable > 0 else 0
 
     def _truncate_torn_tail(
         self, name: str, data: bytes, position: int, last: int, *, is_last: bool

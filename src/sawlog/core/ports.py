@@ -82,6 +82,13 @@ class File(Protocol):
         """Return `length` bytes from `position`; fewer only at the end of the file."""
         ...
 
+    def rewrite(self, position: int, length: int) -> None:
+        """Write a range again, in place and with the bytes that it has, so that the next sync
+        writes it to the disk. After a failed fsync the kernel takes the pages for clean, and a
+        later sync skips them.
+        """
+        ...
+
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:

@@ -20,6 +20,7 @@ _pwritev = os.pwritev
 _pread = os.pread
 
 NO_DESCRIPTOR = -1
+_REWRITE_BYTES = 1 << 20
 
 
 def disk_error(path: str, error: OSError) -> DiskError:
@@ -85,6 +86,20 @@ class RealFile:
         self.was_used = True
         try:
             return _pread(descriptor, length, position)
+        except OSError as error:
+            raise disk_error(self.path, error) from error
+
+    def rewrite(self, position: int, length: int) -> None:
+        descriptor = self._open()
+        self.is_dirty = True
+        end = min(position + length, self.size)
+        try:
+            while position < end:
+                data = _pread(descriptor, min(_REWRITE_BYTES, end - position), position)
+                if not data:
+                    raise DiskError(self.path, f"the file ends at {position}, expected {end}")
+                self._write_rest(descriptor, data, position, 0)
+                position += len(data)
         except OSError as error:
             raise disk_error(self.path, error) from error
 

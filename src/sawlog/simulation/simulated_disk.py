@@ -52,6 +52,14 @@ class SimulatedFile:
         self._disk.reads.append((node.path, position, length))
         return bytes(node.content[position : position + length])
 
+    def rewrite(self, position: int, length: int) -> None:
+        node = self._present()
+        data = bytes(node.content[position : position + length])
+        if data:
+            self._disk.step("rewrite", node.path)
+            self._disk.rewrites.append((node.path, position, len(data)))
+            node.do(Write(position, data))
+
     def truncate(self, size: int) -> None:
         node = self._present()
         self._disk.step("truncate", node.path)
@@ -112,6 +120,7 @@ class SimulatedDisk:
         """Free space; None is unlimited."""
         self.root = "/simulated"
         self.reads: list[tuple[str, int, int]] = []
+        self.rewrites: list[tuple[str, int, int]] = []
         self._defer = defer
         self._held: list[Callable[[], None]] | None = None
         self._tree = DirectoryNode(None, "")

@@ -58,8 +58,9 @@ class FileNode:
         del self.pending[:count]
 
     def forget(self, count: int) -> None:
-        """Fail an fsync: the cache treats these operations as clean, the disk never gets them."""
-        del self.pending[:count]
+        """Fail an fsync: the cache treats these writes as clean, the disk never gets them. A file
+        system journals the size of a file and keeps it for the next sync."""
+        self.pending[:count] = [each for each in self.pending[:count] if isinstance(each, Cut)]
 
     def lose_power(self, random: Random) -> None:
         for operation in self.pending:

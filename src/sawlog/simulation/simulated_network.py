@@ -120,6 +120,10 @@ class SimulatedNetwork:
 
     # For links and peers
 
+    @property
+    def has_cuts(self) -> bool:
+        return bool(self._cuts)
+
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cuts
 

@@ -131,6 +131,11 @@ class SimulatedStore:
         else:
             self._scope.after(RECONNECT_MS, self._reconnect)
 
+    @property
+    def has_calls_under_way(self) -> bool:
+        """Whether calls may still reach the service, even after the end of the process."""
+        return bool(self._calls)
+
     def may_have_expired(self) -> bool:
         """While connected, the client counts as heard from all the time."""
         if self.state is SessionState.LOST or self._silent_since_ms is None:

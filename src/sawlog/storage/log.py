@@ -197,8 +197,7 @@ class Log:
             old.remove(self._owner.disk, self.directory)
             self.segments.replace([old], segment)
         else:
-            old.finish()
-            self._unsynced.add(old.files())
+            self._unsynced.add(old.complete())
             self.segments.append(segment)
         self._is_ready = False
         self._roll_check_ms = FOREVER
@@ -468,9 +467,7 @@ class Log:
                 self._load_producers()
                 producers.write_now(self.end_offset, self.segments)
             # If the next segment begins at this offset, nothing checks these indexes again.
-            active = self.segments.active
-            active.finish()
-            for file in active.files():
+            for file in self.segments.active.complete():
                 file.sync()
         self._remover.remove_now()
 

@@ -1,9 +1,10 @@
 """Opens a log as a stop or a crash left it.
 
 Batches below the recovery point are trusted: only those after the last index entry are read. Every
-batch at or after it is checked against its CRC, and the first bad one ends the log: neither it nor
-anything after it was durable for sure. Indexes, leader epochs and producer state are brought up to
-date from the batches in the same pass. The recovery point does not move here (KAFKA-10101).
+batch at or after it is checked against its CRC; the first bad one ends the log, and the good ones
+are written again: pages of a failed fsync look sound, and no later fsync writes them. Indexes,
+leader epochs and producer state are brought up to date from the batches in the same pass. The
+recovery point does not move here (KAFKA-10101). docs/decisions/0005 has the reasons.
 """
 
 from dataclasses import dataclass, field
@@ -236,11 +237,7 @@ class LogRecovery:
             base_offset = segment.base_offset
             if base_offset > self._point and self._producers.confirm(base_offset):
                 self._confirmed.append(base_offset)
-            try:
-                position = self._walk_to_point(segment)
-                self._check_from(segment, position)
-            except Damage as damage:
-                self._truncate(segment, damage)
+            if self._check_segment(segment):
                 self._delete_segments(number + 1, "the segment before it was truncated")
                 break
         self._end_offset = max(self._next_offset, self._segments.active.base_offset)
@@ -249,10 +246,25 @@ class LogRecovery:
         # After kill -9 these bytes may be in the page cache only, and so may the indexes: nothing
         # checks them again once the recovery point is beyond their segment.
         for segment in list(self._segments)[first:-1]:
-            segment.finish()
-            self._unsynced.add(segment.files())
+            self._unsynced.add(segment.complete())
         # Segments after the damage may reach the recovery point.
         self._ends_in_damage = self._ends_in_damage and self._end_offset < self._point
+
+    def _check_segment(self, segment: Segment) -> bool:
+        """Check one segment from the recovery point on; returns whether it had to be truncated.
+
+        The batches are then written again, with the same bytes: if an fsync of the last process
+        failed, they are in the page cache and look sound, but no later sync would write them.
+        """
+        position, is_truncated = 0, False
+        try:
+            position = self._walk_to_point(segment)
+            self._check_from(segment, position)
+        except Damage as damage:
+            self._truncate(segment, damage)
+            is_truncated = True
+        segment.rewrite_from(min(position, segment.file.size))
+        return is_truncated
 
     def _may_follow(self, segment: Segment) -> bool:
         """Whether a segment may follow; one below the recovery point always may."""
@@ -400,9 +412,7 @@ class LogRecovery:
             lost_up_to=max(next_offset, self._end_offset),
         )
         if next_offset > self._end_offset:
-            active = self._segments.active
-            active.finish()
-            self._unsynced.add(active.files())
+            self._unsynced.add(self._segments.active.complete())
             self._segments.append(
                 create_segment(
                     self._owner, self._directory, next_offset, self._config, self._unsynced

@@ -69,6 +69,7 @@ class Segment:
         "jitter_ms",
         "max_timestamp",
         "max_timestamp_offset",
+        "rewrites_indexes",
         "suffix",
         "time_index",
     )
@@ -95,6 +96,7 @@ class Segment:
         self.time_index = SparseIndex(disk, stem + TIME_INDEX + suffix, TIME_ENTRY, is_new=is_new)
         self.index_interval_bytes = index_interval_bytes
         self.index_is_rebuilt = False
+        self.rewrites_indexes = False  # when the segment is complete
         self.created_ms = created_ms
         self.jitter_ms = jitter_ms  # subtracted from segment.ms
         self.boundaries: dict[int, int] = {}  # positions of batches by offset
@@ -451,8 +453,23 @@ class Segment:
         self.time_index.write(also_empty=True)
         self.index.write(also_empty=True)
 
+    def rewrite_from(self, position: int) -> None:
+        """After a crash: let the next sync write the batches from `position` on, although the
+        kernel may take their pages for clean, and both indexes once the segment is complete."""
+        self.file.rewrite(position, self.file.size - position)
+        self.rewrites_indexes = True
+
+    def complete(self) -> list[File]:
+        """Finish the indexes and return the files that have to be synced now."""
+        self.finish()
+        if self.rewrites_indexes:
+            for file in (*self.index.files(), *self.time_index.files()):
+                file.rewrite(0, file.size)
+            self.rewrites_indexes = False
+        return self.files()
+
     def files(self) -> list[File]:
-        """The files that have to be synced once the segment is complete."""
+        """The file of the batches and the open ones of the indexes."""
         return [self.file, *self.index.files(), *self.time_index.files()]
 
     def close(self) -> None:

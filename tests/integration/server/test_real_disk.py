@@ -120,6 +120,19 @@ def test_files_with_unsynced_bytes_are_closed_last(disk: RealDisk) -> None:
         assert again == descriptor
 
 
+def test_a_rewrite_makes_the_pages_dirty(disk: RealDisk) -> None:
+    file = disk.open("a", create=True)
+    file.append([bytes(3 << 20)])
+    file.sync()
+    path = Path(disk.root) / "a"
+    assert path.stat().st_size == 3 << 20
+    os.utime(path, ns=(0, 0))
+    file.rewrite(1 << 20, 2 << 20)
+    assert file.is_dirty
+    assert path.stat().st_mtime_ns > 0, "the file was written"
+    assert path.stat().st_size == 3 << 20
+
+
 def test_running_out_of_descriptors_raises_too_many_open_files(tmp_path: Path, loop: Loop) -> None:
     (tmp_path / "data").mkdir()
     disk = RealDisk(str(tmp_path / "data"), loop.notify, max_descriptors=10_000)

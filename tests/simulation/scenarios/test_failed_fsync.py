@@ -2,7 +2,8 @@
 
 Found by seed 139 (three brokers, 15 seconds): a broker whose fsync fails is restarted without its
 machine, catches up and joins the in-sync set; the next power loss takes records below its recovery
-point, because the later fsyncs had nothing left to write.
+point, because the later fsyncs had nothing left to write. Recovery now writes them again
+(docs/decisions/0005).
 """
 
 import pytest
@@ -34,7 +35,6 @@ class RestartedProcess(Simulation):
 
 
 @pytest.mark.long
-@pytest.mark.xfail(strict=True, reason="recovery trusts pages whose fsync failed earlier")
 def test_a_restart_after_a_failed_fsync_loses_nothing_at_the_next_power_loss() -> None:
     for seed in range(2):
         simulation = RestartedProcess(seed, OPTIONS, [])

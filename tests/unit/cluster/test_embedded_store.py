@@ -274,6 +274,35 @@ def test_a_failed_fsync_ends_the_session(harness: StoreOnDisk) -> None:
     assert harness.data("/a") is None
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_change_whose_fsync_failed_is_lost_by_no_later_power_loss(
+    harness: StoreOnDisk, seed: int
+) -> None:
+    """The next process finds it in the page cache, and what it shows must stay."""
+    harness.write(Create("/a"))
+    harness.disk.fails_syncs = True
+    assert isinstance(harness.write(Create("/b")), ConnectionLost)
+    harness.disk.fails_syncs = False
+    harness.kill()
+    harness.open()
+    assert harness.data("/b") == b""
+    assert not isinstance(harness.write(Create("/c")), StoreError)
+    harness.lose_power(seed)
+    harness.open()
+    assert (harness.data("/a"), harness.data("/b"), harness.data("/c")) == (b"", b"", b"")
+
+
+def test_a_start_rewrites_no_change_that_is_known_to_be_durable(harness: StoreOnDisk) -> None:
+    for number in range(20):
+        harness.write(Create(f"/{number}", bytes(100)))
+    size = harness.journal_size()
+    harness.kill()
+    harness.open()
+    (path, position, length) = harness.disk.rewrites[-1]
+    assert (path, position + length) == (FIRST_JOURNAL, size)
+    assert length < 100, "only the mark at the end"
+
+
 def test_a_callback_that_raises_does_not_affect_the_others(harness: StoreOnDisk) -> None:
     def fail(_: object) -> None:
         raise RuntimeError("a bug in a callback")

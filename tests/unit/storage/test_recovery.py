@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from sawlog.core.ports import DiskError
 from sawlog.protocol.record_batch import read_header
 from sawlog.protocol.records import build_batch
 from sawlog.storage.log_config import LogConfig
@@ -97,6 +98,75 @@ def test_recovered_batches_are_synced_by_the_next_flush() -> None:
     storage.lose_power()
     storage.open()
     assert storage.log.end_offset == 8
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("segment_bytes", [300, 1 << 20])
+def test_batches_whose_fsync_failed_are_written_by_the_flush_after_a_restart(
+    segment_bytes: int, seed: int
+) -> None:
+    """The kernel takes their pages for clean, so recovery finds them and has to write them."""
+    storage = SimulatedStorage(LogConfig(segment_bytes=segment_bytes), seed=seed)
+    for number in range(8):
+        append(storage.log, records(1, value=bytes(100)))
+        if number == 3:
+            storage.checkpoint()
+    storage.disk.fails_syncs = True
+    assert storage.flush() is not None
+    storage.disk.fails_syncs = False
+    storage.recover()
+    expected = headers_in(storage.log)
+    assert (storage.log.flushed_offset, storage.log.end_offset) == (4, 8)
+    storage.checkpoint()
+    storage.lose_power()
+    storage.open()
+    assert headers_in(storage.log) == expected
+    assert storage.directory.recovery.damaged_logs == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("is_active", [False, True])
+def test_indexes_whose_fsync_failed_are_on_the_disk_once_their_segment_is_complete(
+    is_active: bool, seed: int
+) -> None:
+    storage = SimulatedStorage(LogConfig(segment_bytes=1_600, index_interval_bytes=1), seed=seed)
+    for number in range(6 if is_active else 10):
+        append(storage.log, records(1, timestamp=number, value=bytes(110)))
+        if number == 5:
+            storage.checkpoint()
+    storage.disk.fails_syncs = True
+    for file in storage.log.segments[0].files():  # as the kernel's own write-back, or a flush
+        with pytest.raises(DiskError):
+            file.sync()
+    storage.disk.fails_syncs = False
+    storage.recover()
+    while len(storage.log.segments) < 2:
+        append(storage.log, records(1, timestamp=10, value=bytes(110)))
+    storage.checkpoint()
+    names = [f"{TP}/{0:020d}{suffix}" for suffix in (".index", ".timeindex")]
+    expected = [storage.disk.read_file(name) for name in names]
+    storage.lose_power()
+    assert all(expected)
+    assert [storage.disk.read_file(name) for name in names] == expected
+
+
+def test_recovery_rewrites_nothing_below_the_recovery_point() -> None:
+    storage = SimulatedStorage()
+    storage.append(5)
+    storage.checkpoint()
+    size = storage.log.size_bytes
+    storage.append(3)
+    added = storage.log.size_bytes - size
+    storage.recover()
+    assert storage.disk.rewrites == [(LOG, size, added)]
+
+
+def test_a_start_after_a_clean_stop_rewrites_nothing() -> None:
+    storage = SimulatedStorage()
+    storage.append(5)
+    storage.restart()
+    assert storage.log.end_offset == 5
+    assert storage.disk.rewrites == []
 
 
 @pytest.mark.parametrize("left", [0, 1, 11, 12, 60, 61, 62, 100])

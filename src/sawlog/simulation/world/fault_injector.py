@@ -1,8 +1,10 @@
 """Makes the faults of a plan happen, and heals them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
+from sawlog.cluster.metadata_image import InSyncMember
+from sawlog.cluster.znodes import PartitionState
 from sawlog.core.ids import NodeId
 from sawlog.core.store import SessionState
 from sawlog.simulation.simulated_network import NO_FAULTS, NetworkFaults
@@ -17,14 +19,19 @@ LOSSY_NETWORK = NetworkFaults(breaks=0.02, half_open=0.3)
 class FaultInjector:
     """A fault that does not fit the state of its broker (a kill of one that is down) is skipped.
 
-    A disk is lost only while the cluster is whole, and no other disk until it is whole again: a
-    second loss may take the last copy, of which no broker promises anything.
+    A disk is lost only if its broker is not, and does not become, the last in-sync member of a
+    partition: by guarantee 16 such a partition is offline for good, which is right. So as long as
+    a stored in-sync set has a lost directory, no other fault begins: the controller might remove
+    the other members first. Once the sets are without it, everything may fail again.
     """
 
-    def __init__(self, cluster: SimulatedCluster, is_whole: Callable[[], bool]) -> None:
-        """`is_whole` tells whether all brokers serve and all in-sync sets are full."""
+    def __init__(
+        self, cluster: SimulatedCluster, partitions: Callable[[], Iterable[PartitionState]]
+    ) -> None:
+        """`partitions` returns the stored state of each partition."""
         self._cluster = cluster
-        self._is_whole = is_whole
+        self._partitions = partitions
+        self._lost_directories: set[str] = set()
         self._begin: dict[FaultKind, Callable[[Fault, SimulatedNode], None]] = {
             FaultKind.KILL: self._kill,
             FaultKind.POWER_LOSS: self._power_loss,
@@ -53,7 +60,7 @@ class FaultInjector:
             self._cluster.schedule.after(fault.at_ms, partial(self._inject, fault))
 
     def _inject(self, fault: Fault) -> None:
-        if self._is_healed:
+        if self._is_healed or self._has_lost_member():
             return
         self._cluster.trace.note(f"fault: {fault}")
         self.count += 1
@@ -120,10 +127,48 @@ class FaultInjector:
         self._later(fault, lambda: node.resume() if node.process is process else None)
 
     def _empty_disk(self, fault: Fault, node: SimulatedNode) -> None:
-        if self._is_whole():
-            node.kill()
-            node.wipe()
-            self._boot_later(fault, node)
+        """Kill a broker; its disk is empty when it starts again, unless it may not be lost then."""
+        store = node.store
+        if store is None:
+            return
+        node.kill()
+
+        def end() -> None:
+            if node.is_running:
+                return
+            if not store.has_calls_under_way and self._may_lose(node):
+                members = (state.member(node.id) for state in self._partitions())
+                self._lost_directories |= {each.directory_id for each in members if each}
+                node.wipe()
+            node.boot()
+
+        self._later(fault, end)
+
+    def _may_lose(self, node: SimulatedNode) -> bool:
+        """Whether every in-sync set with this broker has others, which nothing keeps from staying
+        until the controller has removed it."""
+        for state in self._partitions():
+            if state.member(node.id) is None:
+                continue
+            others = [each for each in state.members if each.node != node.id]
+            if not others or not all(self._is_sound(each) for each in others):
+                return False
+        return True
+
+    def _is_sound(self, member: InSyncMember) -> bool:
+        node = self._cluster.nodes[member.node]
+        return (
+            node.is_connected
+            and node.directory_id == member.directory_id
+            and not (node.is_offline or node.is_stopping or node.disk.fails_syncs)
+            and not self._cluster.network.has_cuts
+        )
+
+    def _has_lost_member(self) -> bool:
+        lost = self._lost_directories
+        return bool(lost) and any(
+            each.directory_id in lost for state in self._partitions() for each in state.members
+        )
 
     def _clock_jump(self, fault: Fault, node: SimulatedNode) -> None:
         node.jump_clock(fault.amount)
@@ -136,16 +181,16 @@ class FaultInjector:
         self._later(fault, partial(self._heal_disk, node))
 
     def _failed_fsync(self, fault: Fault, node: SimulatedNode) -> None:
-        """The directory goes offline; the machine is restarted after a while. Not the process
-        alone: its successor would read pages that the kernel never writes to the disk."""
+        """The directory goes offline; after a while the process is restarted, or the machine."""
         if node.is_running:
             node.disk.fails_syncs = True
-            self._later(fault, partial(self._replace_process, node))
+            end = node.lose_power if fault.amount else node.kill
+            self._later(fault, partial(self._replace_process, node, end))
 
-    def _replace_process(self, node: SimulatedNode) -> None:
+    def _replace_process(self, node: SimulatedNode, end: Callable[[], None]) -> None:
         self._heal_disk(node)
         if node.is_offline:
-            node.lose_power()
+            end()
             node.boot()
 
     def _slow_disk(self, fault: Fault, node: SimulatedNode) -> None:

@@ -33,7 +33,8 @@ class FaultKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`amount` is the offset of a clock jump, or the other broker of a cut."""
+    """`amount` is the offset of a clock jump, the other broker of a cut, or whether the machine of
+    a failed fsync is restarted (1) or only the process (0)."""
 
     at_ms: int
     kind: FaultKind
@@ -56,7 +57,6 @@ def plan_faults(seed: int, brokers: int, duration_ms: int) -> list[Fault]:
     kinds = [kind for kind in FaultKind if generator.random() < 0.4] or list(FaultKind)
     faults: list[Fault] = []
     at_ms = FIRST_FAULT_MS
-    has_empty_disk = False
     while at_ms < duration_ms:
         kind = generator.choice(kinds)
         node = NodeId(generator.randrange(1, brokers + 1))
@@ -64,9 +64,9 @@ def plan_faults(seed: int, brokers: int, duration_ms: int) -> list[Fault]:
         amount = other
         if kind is FaultKind.CLOCK_JUMP:
             amount = generator.choice((-3_600_000, -5_000, 5_000, 3_600_000))
+        elif kind is FaultKind.FAILED_FSYNC:
+            amount = generator.randrange(2)
         duration = generator.choice(DURATIONS_MS)
-        if kind is not FaultKind.EMPTY_DISK or not has_empty_disk:
-            faults.append(Fault(at_ms, kind, node, duration, amount))
-        has_empty_disk = has_empty_disk or kind is FaultKind.EMPTY_DISK
+        faults.append(Fault(at_ms, kind, node, duration, amount))
         at_ms += generator.choice(GAPS_MS)
     return faults

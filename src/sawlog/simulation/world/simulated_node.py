@@ -47,6 +47,7 @@ class SimulatedNode:
         self.broker: Broker | None = None
         self.process: Process | None = None
         self.store: SimulatedStore | None = None
+        self.is_stopping = False
         self._is_listening = False
 
     @property
@@ -125,6 +126,7 @@ class SimulatedNode:
         assert self.process is not None
         self._cluster.trace.note(f"broker {self.id} is stopped cleanly")
         process = self.process
+        self.is_stopping = True
         process.run(partial(self.broker.stop, partial(self._stopped, process)))
 
     def pause(self) -> None:
@@ -156,7 +158,7 @@ class SimulatedNode:
         self.process.close()
         self.store.crash()
         self.process = self.broker = self.store = None
-        self._is_listening = False
+        self._is_listening = self.is_stopping = False
         self._cluster.network.crash(self.host, silently=silently)
         self._cluster.touched.add(self.id)
 

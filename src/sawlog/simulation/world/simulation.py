@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sawlog.cluster.znodes import PartitionState
 from sawlog.simulation.history.checks import check_history
 from sawlog.simulation.history.history import Outcome
 from sawlog.simulation.invariants.acknowledgements import Acknowledgements
@@ -80,7 +81,7 @@ class Simulation:
         self.workload.history.on_acknowledged = acknowledgements.acknowledged
         invariants = [*all_invariants(self.cluster), acknowledgements]
         self.observer = Observer(self.cluster, invariants)
-        self.injector = FaultInjector(self.cluster, self._is_whole)
+        self.injector = FaultInjector(self.cluster, self._stored_states)
         self.events = 0
         self._errors = _ErrorLines()
 
@@ -130,18 +131,9 @@ class Simulation:
         cluster.trace.count(repr(sorted(workload.history.last_reads.items())))
         check_history(workload.history)
 
-    def _is_whole(self) -> bool:
-        """Whether all brokers serve, and all in-sync sets are full of their present directories."""
-        nodes = self.cluster.nodes
-        if not all(node.is_connected and not node.is_offline for node in nodes.values()):
-            return False
-        for partition in self.observer.partitions.values():
-            stored = partition.stored
-            if stored is None or len(stored.members) < self._factor:
-                return False
-            if any(nodes[each.node].directory_id != each.directory_id for each in stored.members):
-                return False
-        return self._factor > 1
+    def _stored_states(self) -> list[PartitionState]:
+        partitions = self.observer.partitions.values()
+        return [each.stored for each in partitions if each.stored is not None]
 
     # Events
 
