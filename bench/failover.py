@@ -1,9 +1,9 @@
-"""`python -m bench.failover`: how long partitions acknowledge nothing after faults of three brokers.
+"""`python -m bench.failover`: how long partitions acknowledge nothing after a fault.
 
-An idempotent librdkafka producer with acks=all sends to all partitions; a row has the longest time
-without an acknowledgement of one of them. After each fault the cluster heals until all in-sync sets
-are full; at the end the history of the clients is checked. Apache Kafka's figures are of 4.3.0
-(KRaft), with the same session timeout, on the same kind of machine.
+An idempotent librdkafka producer with acks=all sends to all partitions of three brokers; a row has
+the longest time without an acknowledgement of one of them. After each fault the cluster heals until
+all in-sync sets are full; at the end the history of the clients is checked. Apache Kafka's figures
+are of 4.3.0 (KRaft), with the same session timeout, on the same kind of machine.
 """
 
 import argparse
@@ -80,19 +80,21 @@ def main() -> None:
     parser.add_argument("--session-ms", type=int, default=SESSION_MS)
     options = parser.parse_args()
     console = Console()
-    with tempfile.TemporaryDirectory() as directory:
-        with faulty_cluster(Path(directory), session_ms=options.session_ms) as cluster:
-            load = Load(cluster.bootstrap, PARTITIONS)
-            try:
-                load.wait_until_available(time.monotonic())
-                found = measure(cluster, load, options.rounds, console)
-                cluster.wait_until_in_sync(load.topic, load.partitions)
-            except BaseException:
-                load.abandon()
-                raise
-            load.stop()
-            load.check()
-            cluster.check_identical_replicas(load.topic, load.partitions)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        faulty_cluster(Path(directory), session_ms=options.session_ms) as cluster,
+    ):
+        load = Load(cluster.bootstrap, PARTITIONS)
+        try:
+            load.wait_until_available(time.monotonic())
+            found = measure(cluster, load, options.rounds, console)
+            cluster.wait_until_in_sync(load.topic, load.partitions)
+        except BaseException:
+            load.abandon()
+            raise
+        load.stop()
+        load.check()
+        cluster.check_identical_replicas(load.topic, load.partitions)
     show(found, options.session_ms, console)
     console.print("Nothing acknowledged was lost or repeated; the replicas are identical.")
 

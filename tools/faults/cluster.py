@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 from kazoo.client import KazooClient
 
 from sawlog.cluster import znodes
@@ -28,8 +28,6 @@ from tools.kafka_node import free_port
 ZOOKEEPER = "zookeeper"
 CLIENT = "client"
 START_S = 180.0
-TICKS_PER_SESSION = 2
-"""ZooKeeper's shortest session has two ticks; a longer tick would end sessions late."""
 NO_FSYNC = "-Dzookeeper.forceSync=no"
 """No fsync in ZooKeeper: on a busy disk it stalls all sessions; no fault here is a power loss."""
 
@@ -99,8 +97,7 @@ class FaultyCluster:
         self.session_ms = session_ms
         self.links = Links()
         self.zookeeper_address = Address(HOST, free_port())
-        tick_ms = min(2000, session_ms // TICKS_PER_SESSION)
-        server = ZooKeeperServer(directory / ZOOKEEPER, self.zookeeper_address, tick_ms=tick_ms)
+        server = ZooKeeperServer(directory / ZOOKEEPER, self.zookeeper_address)
         server.write_config()
         command = server.command((*FAST_START, NO_FSYNC))
         self.zookeeper = Child(command, directory / "zookeeper.log")

@@ -165,8 +165,8 @@ def cut_from_zookeeper(choice: Choice, *, is_one_way: bool) -> Fault:
 
 
 def deaf_to_zookeeper(choice: Choice) -> Fault:
-    """ZooKeeper does not reach the broker. Its session lasts, since its requests arrive, and it goes
-    on leading without ZooKeeper's answers."""
+    """ZooKeeper does not reach the broker. Its session lasts, since its requests arrive, and it
+    goes on leading without ZooKeeper's answers."""
 
     def run(cluster: FaultyCluster, load: Load) -> float:
         began = time.monotonic()

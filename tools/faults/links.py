@@ -118,7 +118,7 @@ async def _pump(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: asyncio.Event
 ) -> None:
     """Forward bytes and the end of the connection, while the way is open."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, RuntimeError):  # uvloop's error for a closed transport
         while True:
             try:
                 data = await reader.read(PIECE_BYTES)

@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from sawlog.simulation.history.checks import check_history
 from sawlog.simulation.history.history import (
@@ -135,9 +135,10 @@ class Load:
             for message in consumer.consume(500, 0.1):
                 error = message.error()
                 if error is None:
-                    records[message.partition()].append((message.offset(), message.value()))
+                    partition, offset, value = _record(message)
+                    records[partition].append((offset, value))
                 elif error.code() == OUT_OF_RANGE:
-                    partition = message.partition()
+                    partition = message.partition() or 0
                     lost = Poll(name, partition, positions[partition], ())
                     self.history.out_of_range.append(lost)
             for partition, found in records.items():
@@ -157,7 +158,8 @@ class Load:
         def is_read() -> bool:
             for message in consumer.consume(5_000, 0.2):
                 if message.error() is None:
-                    found[message.partition()].append((message.offset(), message.value()))
+                    partition, offset, value = _record(message)
+                    found[partition].append((offset, value))
             return all(
                 not end or (found[p] and found[p][-1][0] >= end - 1) for p, end in ends.items()
             )
@@ -213,3 +215,12 @@ class Load:
         self.history.last_reads = self.read_all()
         assert not self._errors, self._errors[:5]
         check_history(self.history)
+
+
+def _record(message: Message) -> tuple[int, int, bytes]:
+    """The partition, offset and value of a consumed record."""
+    partition, offset, value = message.partition(), message.offset(), message.value()
+    assert partition is not None
+    assert offset is not None
+    assert value is not None
+    return partition, offset, value

@@ -114,7 +114,7 @@ log.message.timestamp.after.max.ms LONG 3600000 >=0 :: The default of a topic's 
 message.timestamp.after.max.ms.
 producer.id.expiration.ms INT 86400000 >=1 :: The state of a producer that is inactive for this \
 long is removed.
-replica.fetch.backoff.ms INT 1000 >=0 :: How long a follower waits at most after an error before it \
+replica.fetch.backoff.ms INT 1000 >=0 :: How long a follower waits after an error before it \
 fetches a partition again; after a lost connection or a change of leader it begins with 20 ms.
 replica.fetch.max.bytes INT 1048576 >=0 :: The maximum number of bytes that a follower fetches of \
 a partition at a time; a larger first batch is fetched all the same.

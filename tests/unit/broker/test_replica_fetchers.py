@@ -2,8 +2,7 @@
 
 import pytest
 
-from sawlog.broker.replica_fetcher import NO_SESSION_DELAY_MS, STREAM_DELAY_MS
-from sawlog.broker.replica_fetcher import FIRST_BACKOFF_MS
+from sawlog.broker.replica_fetcher import FIRST_BACKOFF_MS, NO_SESSION_DELAY_MS, STREAM_DELAY_MS
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import PartitionIndex, TopicId, TopicPartition
 from sawlog.core.ports import DiskFull
