@@ -68,6 +68,8 @@ def _items(formatter: logging.Formatter, record: logging.LogRecord) -> list[tupl
 
 
 def _text(value: object) -> str:
+    if isinstance(value, list) or type(value) is tuple:  # a named tuple has a text of its own
+        return ",".join(map(_text, value))
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 

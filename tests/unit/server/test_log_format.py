@@ -38,6 +38,12 @@ def test_fields_keep_their_names_and_order() -> None:
     )
 
 
+def test_lists_are_written_without_brackets() -> None:
+    stream = lines_of(as_json=False)
+    EventLogger("sawlog.server.test").info("changed", isr=(1, 3), left=[], joined=[2])
+    assert stream.getvalue().endswith('event=changed isr=1,3 left="" joined=2\n')
+
+
 def test_json_lines_have_the_same_fields() -> None:
     stream = lines_of(as_json=True)
     EventLogger("sawlog.server.test").info("it happened", count=3, name=b"\xff\n", level="x")

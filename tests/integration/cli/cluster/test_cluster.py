@@ -166,6 +166,18 @@ def test_an_unclean_election_needs_a_confirmation(
         assert "ELIGIBLE_LEADERS_NOT_AVAILABLE" in sawlog.stderr
 
 
+def test_an_unclean_election_lets_a_replica_lead_that_was_not_in_sync(
+    sawlog: Sawlog, admin: Admin, broker_cluster: BrokerCluster, place: Place
+) -> None:
+    topic = place([3, 1])
+    broker_cluster.servers[1].stop()
+    with broker_cluster.stopped(3):
+        broker_cluster.servers[1].start()
+        assert problems(sawlog, topic) == ["offline"]
+        sawlog("cluster", "elect", "--unclean", "--topic", topic, "--yes")
+        assert leaders(admin, topic) == [1]
+
+
 def test_a_drained_broker_has_no_replicas(sawlog: Sawlog, admin: Admin, place: Place) -> None:
     topic = place([3, 1], [1, 2], [2, 3])
     sawlog("cluster", "drain", "3", "--leaders-only", "--yes")
