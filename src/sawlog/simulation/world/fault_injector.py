@@ -7,24 +7,35 @@ from sawlog.core.ids import NodeId
 from sawlog.core.store import SessionState
 from sawlog.simulation.simulated_network import NO_FAULTS, NetworkFaults
 from sawlog.simulation.world.faults import Fault, FaultKind
-from sawlog.simulation.world.simulated_cluster import SimulatedCluster
+from sawlog.simulation.world.simulated_cluster import SESSION_TIMEOUT_MS, SimulatedCluster
 from sawlog.simulation.world.simulated_node import SimulatedNode
 
 SLOW_NETWORK = NetworkFaults(clogs=0.1, clog_ms=300)
 LOSSY_NETWORK = NetworkFaults(breaks=0.02, half_open=0.3)
+OUTAGES = (FaultKind.KILL, FaultKind.POWER_LOSS, FaultKind.PAUSE)
 
 
 class FaultInjector:
     """A fault that does not fit the state of its broker (a kill of one that is down) is skipped.
 
     A disk is lost only while the cluster is whole, and no other disk until it is whole again: a
-    second loss may take the last copy, of which no broker promises anything.
+    second loss may take the last copy, of which no broker promises anything. Until the lost one is
+    out of all in-sync sets, other brokers may stop but not restart: each restart takes a replica
+    out of the sets that the dead broker still leads.
     """
 
-    def __init__(self, cluster: SimulatedCluster, is_whole: Callable[[], bool]) -> None:
-        """`is_whole` tells whether all brokers serve and all in-sync sets are full."""
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        is_whole: Callable[[], bool],
+        in_sync_directories: Callable[[], set[str]],
+    ) -> None:
+        """`is_whole` tells whether all brokers serve and all in-sync sets are full;
+        `in_sync_directories` names the data directories of their members."""
         self._cluster = cluster
         self._is_whole = is_whole
+        self._in_sync_directories = in_sync_directories
+        self._lost_directory = ""
         self._begin: dict[FaultKind, Callable[[Fault, SimulatedNode], None]] = {
             FaultKind.KILL: self._kill,
             FaultKind.POWER_LOSS: self._power_loss,
@@ -53,11 +64,16 @@ class FaultInjector:
             self._cluster.schedule.after(fault.at_ms, partial(self._inject, fault))
 
     def _inject(self, fault: Fault) -> None:
-        if self._is_healed:
+        if self._is_healed or not self._is_survivable(fault):
             return
         self._cluster.trace.note(f"fault: {fault}")
         self.count += 1
         self._begin[fault.kind](fault, self._cluster.nodes[fault.node])
+
+    def _is_survivable(self, fault: Fault) -> bool:
+        if self._lost_directory not in self._in_sync_directories():
+            return True
+        return fault.kind in OUTAGES and fault.duration_ms > SESSION_TIMEOUT_MS
 
     def heal(self) -> None:
         """End all faults, and start every broker that does not run or has lost its directory."""
@@ -121,6 +137,7 @@ class FaultInjector:
 
     def _empty_disk(self, fault: Fault, node: SimulatedNode) -> None:
         if self._is_whole():
+            self._lost_directory = node.directory_id
             node.kill()
             node.wipe()
             self._boot_later(fault, node)

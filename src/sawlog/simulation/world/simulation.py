@@ -80,7 +80,7 @@ class Simulation:
         self.workload.history.on_acknowledged = acknowledgements.acknowledged
         invariants = [*all_invariants(self.cluster), acknowledgements]
         self.observer = Observer(self.cluster, invariants)
-        self.injector = FaultInjector(self.cluster, self._is_whole)
+        self.injector = FaultInjector(self.cluster, self._is_whole, self._in_sync_directories)
         self.events = 0
         self._errors = _ErrorLines()
 
@@ -142,6 +142,14 @@ class Simulation:
             if any(nodes[each.node].directory_id != each.directory_id for each in stored.members):
                 return False
         return self._factor > 1
+
+    def _in_sync_directories(self) -> set[str]:
+        return {
+            member.directory_id
+            for partition in self.observer.partitions.values()
+            if partition.stored is not None
+            for member in partition.stored.members
+        }
 
     # Events
 
