@@ -122,6 +122,7 @@ class SimulatedStore:
         self._is_dead = False
         self._silent_since_ms: int | None = None  # when its last answered ping was sent
         self._is_cut = False  # whether `suspend` lasts
+        self._is_expired = False  # whether the session ended while the client was cut off
         self._silences = 0  # how often the service stopped or began to hear of this client
         self.session_id = 0
         self.state = SessionState.LOST
@@ -253,13 +254,17 @@ class SimulatedStore:
         self._lose_connection()
 
     def resume(self) -> None:
-        """Restore the connection before the session times out."""
+        """Restore the connection; a session that has timed out meanwhile is lost."""
         self._is_cut = False
-        self._scope.run(self._restore_connection)
+        if self._is_expired:
+            self._is_expired = False
+            self._scope.run(self._lose_session)
+        else:
+            self._scope.run(self._restore_connection)
 
     def expire(self) -> None:
         """End the session; the client is notified and starts a new one."""
-        self._is_cut = False
+        self._is_cut = self._is_expired = False
         self._end_session()
 
     def _end_session(self) -> None:
@@ -317,7 +322,13 @@ class SimulatedStore:
             self.resume()
 
     def _time_out(self, silence: int) -> None:
-        if silence == self._silences and self._service.is_available:
+        """The session ends; a client that is cut off learns it when it connects again."""
+        if silence != self._silences or not self._service.is_available:
+            return
+        if self._is_cut and not self._is_dead:
+            self._is_expired = True
+            self._service.end_session(self.session_id)
+        else:
             self._end_session()
 
     def _restore_connection(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pytest import MonkeyPatch
+import pytest
 
 from sawlog.broker.api import fetch
 from sawlog.broker.coordinator_partition import CoordinatorPartition
@@ -16,6 +16,7 @@ from sawlog.broker.group_coordinator import GroupCoordinator
 from sawlog.cluster import controller, isr_changes, leader_election
 from sawlog.cluster.isr_changes import IsrChanges
 from sawlog.cluster.metadata_image import InSyncMember
+from sawlog.coordinator.runtime import CoordinatorRuntime
 from sawlog.core.ids import NodeId
 from sawlog.core.store import SetData
 from sawlog.replication.follower import Follower
@@ -32,7 +33,7 @@ from sawlog.storage.producer_state_store import ProducerStateStore
 DURATION_MS = 14_000
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 
-Plant = Callable[[MonkeyPatch], None]
+Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,9 @@ class PlantedBug:
 BUGS: dict[str, PlantedBug] = {}
 
 
-def bug(*guarantees: str, faults: list[Fault] | None = None, seed: int = 0) -> Callable[[Plant], Plant]:
+def bug(
+    *guarantees: str, faults: list[Fault] | None = None, seed: int = 0
+) -> Callable[[Plant], Plant]:
     def add(plant: Plant) -> Plant:
         BUGS[plant.__name__] = PlantedBug(
             plant.__name__, frozenset(guarantees), plant, faults, seed
@@ -62,25 +65,80 @@ def bug(*guarantees: str, faults: list[Fault] | None = None, seed: int = 0) -> C
 def repeated(kind: FaultKind, *, every_ms: int = 2_000, duration_ms: int = 300) -> list[Fault]:
     """The same fault again and again, on one broker after the other."""
     return [
-        Fault(1_000 + place * every_ms, kind, NodeId(place % 3 + 1), duration_ms, (place + 1) % 3 + 1)
+        Fault(
+            1_000 + place * every_ms, kind, NodeId(place % 3 + 1), duration_ms, (place + 1) % 3 + 1
+        )
         for place in range((DURATION_MS - 2_000) // every_ms)
     ]
 
 
-DIVERGENCE = [Fault(1_000 + 9_000 * place, FaultKind.ISOLATION, NodeId(place + 1), 7_000) for place in range(2)]
+DIVERGENCE = [Fault(1_000, FaultKind.ISOLATION, ONE, 9_000)]
 """A leader appends alone, without a session, while another one is elected."""
+
+LONE_EPOCH = [
+    Fault(980, FaultKind.CUT_TWO_WAY, ONE, 9_000, 2),
+    Fault(980, FaultKind.CUT_TWO_WAY, ONE, 9_000, 3),
+    Fault(1_000, FaultKind.EXPIRED_SESSION, TWO, 0),
+    Fault(1_100, FaultKind.ISOLATION, ONE, 9_000),
+]
+"""Broker 1 is elected while it is cut off: no other broker gets a record of its epoch."""
+
+DEAF_FOLLOWERS = [
+    fault
+    for place in range(6)
+    for fault in (
+        Fault(1_000 + 2_000 * place, FaultKind.SUSPENDED_SESSION, NodeId(place % 3 + 1), 1_500),
+        Fault(1_200 + 2_000 * place, FaultKind.KILL, NodeId((place + 1) % 3 + 1), 50),
+    )
+]
+"""A leader restarts at once and leads again; a follower does not hear of the new epoch."""
+
+
+OLD_WATERMARKS = [
+    fault
+    for place in range(2)
+    for fault in (
+        Fault(1_000 + 6_000 * place, FaultKind.KILL, NodeId(3 - place), 3_500),
+        Fault(4_400 + 6_000 * place, FaultKind.POWER_LOSS, NodeId(1 + place), 200),
+        Fault(
+            4_400 + 6_000 * place, FaultKind.POWER_LOSS, NodeId(2 + place if place == 0 else 3), 250
+        ),
+    )
+]
+"""A follower comes back behind the others; then these restart with their watermark checkpoints."""
+LOST_ANSWERS = [
+    fault
+    for place in range(7)
+    for fault in (
+        Fault(1_000 + 1_800 * place, FaultKind.KILL, NodeId(place % 3 + 1), 50),
+        Fault(
+            1_080 + 1_806 * place, FaultKind.SUSPENDED_SESSION, NodeId((place + 1) % 3 + 1), 1_500
+        ),
+        Fault(
+            1_084 + 1_803 * place, FaultKind.SUSPENDED_SESSION, NodeId((place + 2) % 3 + 1), 1_500
+        ),
+        Fault(
+            1_120 + 1_806 * place,
+            FaultKind.CUT_TWO_WAY,
+            NodeId(place % 3 + 1),
+            1_000,
+            (place + 1) % 3 + 1,
+        ),
+    )
+]
+"""A broker rejoins in-sync sets while their leaders lose the connections to the store."""
 
 
 # Commits and acknowledgements
 
 
 @bug("14b")
-def leader_counts_unflushed_records_of_followers(patch: MonkeyPatch) -> None:
+def leader_counts_unflushed_records_of_followers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FollowerProgress, "reached", lambda self, *, by_flush: self.end_offset)
 
 
 @bug("14b")
-def follower_reports_its_log_end_as_flushed(patch: MonkeyPatch) -> None:
+def follower_reports_its_log_end_as_flushed(patch: pytest.MonkeyPatch) -> None:
     position = Follower.position.fget
     assert position is not None
 
@@ -91,13 +149,13 @@ def follower_reports_its_log_end_as_flushed(patch: MonkeyPatch) -> None:
     patch.setattr(Follower, "position", property(boast))
 
 
-@bug("14b", "6")
-def watermark_over_the_leader_alone(patch: MonkeyPatch) -> None:
+@bug("6", "14b")
+def watermark_over_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "committed_offset", lambda _, own_offset, __: own_offset)
 
 
-@bug("6", faults=repeated(FaultKind.SLOW_DISK, every_ms=4_000, duration_ms=8_000))
-def watermark_over_the_pending_set(patch: MonkeyPatch) -> None:
+@bug("6", seed=23)
+def watermark_over_the_pending_set(patch: pytest.MonkeyPatch) -> None:
     def pending_only(self: InSyncSet) -> frozenset[NodeId]:
         members = self.stored if self.pending is None else self.pending
         return frozenset(member.node for member in members)
@@ -105,19 +163,19 @@ def watermark_over_the_pending_set(patch: MonkeyPatch) -> None:
     patch.setattr(InSyncSet, "maximal_isr", pending_only)
 
 
-@bug("6", faults=repeated(FaultKind.CUT_TWO_WAY, every_ms=4_000, duration_ms=3_500))
-def watermark_over_the_stored_set_only(patch: MonkeyPatch) -> None:
+@bug("6", faults=LOST_ANSWERS, seed=2)
+def watermark_over_the_stored_set_only(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InSyncSet, "maximal_isr", lambda self: frozenset(self.nodes()))
     patch.setattr(Leader, "_is_joining", lambda *_: False)
 
 
 @bug("14b")
-def acknowledgement_before_the_commit(patch: MonkeyPatch) -> None:
+def acknowledgement_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "when_committed", lambda _, __, action: action(None))
 
 
-@bug("14b", "3", "5", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
-def waiter_survives_its_epoch(patch: MonkeyPatch) -> None:
+@bug("3", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700), seed=4)
+def waiter_survives_its_epoch(patch: pytest.MonkeyPatch) -> None:
     enter = Replica._enter
 
     def enter_with_waiters(self: Replica, *args: Any) -> bool:
@@ -133,31 +191,36 @@ def waiter_survives_its_epoch(patch: MonkeyPatch) -> None:
     "15",
     faults=[Fault(1_000, FaultKind.KILL, ONE, 12_000), Fault(1_100, FaultKind.KILL, TWO, 12_000)],
 )
-def acknowledgement_below_min_insync_replicas(patch: MonkeyPatch) -> None:
+def acknowledgement_below_min_insync_replicas(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "check_min_in_sync", lambda _: None)
     patch.setattr(Replica, "is_under_min_isr", False)
 
 
-@bug("1", "2", "3", "5", faults=repeated(FaultKind.POWER_LOSS_OF_ALL, every_ms=4_000))
-def disk_that_forgets_syncs(patch: MonkeyPatch) -> None:
+@bug("2", "3", faults=repeated(FaultKind.POWER_LOSS_OF_ALL, every_ms=4_000), seed=3)
+def disk_that_forgets_syncs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimulatedDisk, "sync", lambda *_: None)
 
 
-@bug("5")
-def consumer_reads_above_the_watermark(patch: MonkeyPatch) -> None:
-    def read_all(self: Replica, offset: int, max_bytes: int, *, whole_first_batch: bool) -> Any:
-        return self.log.read(
-            offset, max_bytes, limit_offset=self.log.end_offset, whole_first_batch=whole_first_batch
+@bug("5", faults=DIVERGENCE)
+def consumer_reads_above_the_watermark(patch: pytest.MonkeyPatch) -> None:
+    def read_all(self: Any, partition: Any, budget: int, is_first: bool) -> Any:
+        replica = self._replica(partition)
+        data, log = fetch._empty_data(partition, replica), replica.log
+        piece = log.read(
+            partition.fetch_offset, budget, limit_offset=log.end_offset, whole_first_batch=is_first
         )
+        data.records = b"" if piece is None else piece
+        size = 0 if piece is None else piece.length
+        return data, size, size
 
-    patch.setattr(Replica, "read", read_all)
+    patch.setattr(fetch._Fetch, "_read_one", read_all)
 
 
 # Truncation
 
 
-@bug("2", "3", "11", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
-def truncation_to_the_watermark(patch: MonkeyPatch) -> None:
+@bug("2", "11", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
+def truncation_to_the_watermark(patch: pytest.MonkeyPatch) -> None:
     follow = Replica.follow
 
     def follow_from_watermark(self: Replica, epoch: Any, leader: Any) -> None:
@@ -169,13 +232,13 @@ def truncation_to_the_watermark(patch: MonkeyPatch) -> None:
     patch.setattr(Replica, "follow", follow_from_watermark)
 
 
-@bug("1", "4", "8", "10", faults=DIVERGENCE)
-def no_truncation_at_a_divergence(patch: MonkeyPatch) -> None:
+@bug("8", "4", faults=DIVERGENCE)
+def no_truncation_at_a_divergence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fetch, "_diverges", lambda *_: False)
 
 
 @bug("10", faults=repeated(FaultKind.EXPIRED_SESSION))
-def epoch_entry_is_missing(patch: MonkeyPatch) -> None:
+def epoch_entry_is_missing(patch: pytest.MonkeyPatch) -> None:
     assign = LeaderEpochs.assign
 
     def assign_first(self: LeaderEpochs, epoch: int, start_offset: int) -> bool:
@@ -184,18 +247,18 @@ def epoch_entry_is_missing(patch: MonkeyPatch) -> None:
     patch.setattr(LeaderEpochs, "assign", assign_first)
 
 
-@bug("10", faults=DIVERGENCE)
-def epoch_cache_is_not_truncated(patch: MonkeyPatch) -> None:
+@bug("10", faults=LONE_EPOCH, seed=1)
+def epoch_cache_is_not_truncated(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaderEpochs, "truncate_end", lambda *_: False)
 
 
 @bug("18", faults=DIVERGENCE)
-def producer_state_survives_truncation(patch: MonkeyPatch) -> None:
+def producer_state_survives_truncation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerStateStore, "truncate", lambda *_: None)
 
 
 @bug("18")
-def sequence_numbers_are_not_checked(patch: MonkeyPatch) -> None:
+def sequence_numbers_are_not_checked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerStates, "check", lambda *_: None)
 
 
@@ -203,16 +266,16 @@ def sequence_numbers_are_not_checked(patch: MonkeyPatch) -> None:
 
 
 @bug("12", faults=repeated(FaultKind.KILL, duration_ms=4_000))
-def in_sync_set_is_written_without_a_version(patch: MonkeyPatch) -> None:
+def in_sync_set_is_written_without_a_version(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(isr_changes, "SetData", lambda path, data, _: SetData(path, data))
 
 
-@bug("7", "2", "14b", faults=repeated(FaultKind.POWER_LOSS, duration_ms=5_000))
-def follower_joins_before_it_caught_up(patch: MonkeyPatch) -> None:
+@bug("7", faults=repeated(FaultKind.POWER_LOSS, duration_ms=5_000))
+def follower_joins_before_it_caught_up(patch: pytest.MonkeyPatch) -> None:
     expand, reached = Leader.expand, FollowerProgress.reached
 
     def expand_early(self: Leader, node: Any, high_watermark: int) -> None:
-        with MonkeyPatch.context() as inner:
+        with pytest.MonkeyPatch.context() as inner:
             inner.setattr(FollowerProgress, "reached", lambda *_, **__: 1 << 62)
             expand(self, node, high_watermark)
         assert FollowerProgress.reached is reached
@@ -220,8 +283,8 @@ def follower_joins_before_it_caught_up(patch: MonkeyPatch) -> None:
     patch.setattr(Leader, "expand", expand_early)
 
 
-@bug("7", "2", "14b", faults=repeated(FaultKind.POWER_LOSS, every_ms=600, duration_ms=50))
-def follower_joins_below_the_start_of_the_epoch(patch: MonkeyPatch) -> None:
+@bug("7", faults=OLD_WATERMARKS)
+def follower_joins_below_the_start_of_the_epoch(patch: pytest.MonkeyPatch) -> None:
     """KAFKA-7128."""
     expand = Leader.expand
 
@@ -233,8 +296,8 @@ def follower_joins_below_the_start_of_the_epoch(patch: MonkeyPatch) -> None:
     patch.setattr(Leader, "expand", expand_at_watermark)
 
 
-@bug("14b", "6", "2", "8", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
-def progress_is_kept_over_a_leader_epoch(patch: MonkeyPatch) -> None:
+@bug("8", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
+def progress_is_kept_over_a_leader_epoch(patch: pytest.MonkeyPatch) -> None:
     """A follower counts without having fetched in this epoch."""
     begin = Leader.__init__
     known: dict[Any, dict[NodeId, FollowerProgress]] = {}
@@ -248,8 +311,8 @@ def progress_is_kept_over_a_leader_epoch(patch: MonkeyPatch) -> None:
     patch.setattr(Leader, "__init__", begin_with_old_progress)
 
 
-@bug("14a", "7", faults=repeated(FaultKind.POWER_LOSS, every_ms=600, duration_ms=50))
-def member_joins_under_an_earlier_broker_epoch(patch: MonkeyPatch) -> None:
+@bug("14a", faults=repeated(FaultKind.POWER_LOSS, every_ms=600, duration_ms=50))
+def member_joins_under_an_earlier_broker_epoch(patch: pytest.MonkeyPatch) -> None:
     """KAFKA-14617."""
     patch.setattr(Leader, "_is_alive", lambda self, node, _: node in self._context.live_brokers())
     patch.setattr(Leader, "_may_join", lambda *_: True)
@@ -264,8 +327,8 @@ def member_joins_under_an_earlier_broker_epoch(patch: MonkeyPatch) -> None:
     patch.setattr(InSyncSet, "adding", adding_first_epoch)
 
 
-@bug("8", faults=DIVERGENCE)
-def diverging_fetch_updates_progress(patch: MonkeyPatch) -> None:
+@bug("8", "7", "2", faults=DIVERGENCE, seed=1)
+def diverging_fetch_updates_progress(patch: pytest.MonkeyPatch) -> None:
     """KAFKA-13141."""
     read = fetch._Fetch._read_for_replica
 
@@ -286,8 +349,8 @@ def diverging_fetch_updates_progress(patch: MonkeyPatch) -> None:
     patch.setattr(fetch._Fetch, "_read_for_replica", read_and_report)
 
 
-@bug("8", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
-def fetch_of_another_epoch_updates_progress(patch: MonkeyPatch) -> None:
+@bug("8", faults=DEAF_FOLLOWERS)
+def fetch_of_another_epoch_updates_progress(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "check_epoch", lambda *_: None)
 
 
@@ -295,12 +358,12 @@ def fetch_of_another_epoch_updates_progress(patch: MonkeyPatch) -> None:
 
 
 @bug("13", faults=repeated(FaultKind.KILL, duration_ms=4_000))
-def controller_does_not_check_its_epoch(patch: MonkeyPatch) -> None:
+def controller_does_not_check_its_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(controller, "Check", lambda *_: SetData("/config", b""))
 
 
 @bug("9", faults=repeated(FaultKind.KILL, duration_ms=4_000))
-def leader_epoch_is_not_raised(patch: MonkeyPatch) -> None:
+def leader_epoch_is_not_raised(patch: pytest.MonkeyPatch) -> None:
     led_by = leader_election._led_by
     patch.setattr(
         leader_election,
@@ -313,15 +376,15 @@ def leader_epoch_is_not_raised(patch: MonkeyPatch) -> None:
 
 @bug(
     "16",
-    "3",
     faults=[  # broker 1 falls behind, then the others lose their sessions
         Fault(1_000, FaultKind.KILL, ONE, 8_000),
         Fault(9_200, FaultKind.PAUSE, TWO, 8_000),
         Fault(9_200, FaultKind.PAUSE, THREE, 8_000),
         *repeated(FaultKind.KILL, duration_ms=4_000),
     ],
+    seed=2,
 )
-def election_outside_of_the_in_sync_set(patch: MonkeyPatch) -> None:
+def election_outside_of_the_in_sync_set(patch: pytest.MonkeyPatch) -> None:
     elected = leader_election._elected
 
     def elect_first(electorate: Any, replicas: Any, old: Any) -> Any:
@@ -342,23 +405,21 @@ def election_outside_of_the_in_sync_set(patch: MonkeyPatch) -> None:
         Fault(1_010, FaultKind.KILL, THREE, 9_000),
     ],
 )
-def election_without_a_look_at_the_directory(patch: MonkeyPatch) -> None:
+def election_without_a_look_at_the_directory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InSyncMember, "has_directory_of", lambda *_: True)
 
 
 # Coordinators
 
 
-@bug("17", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
-def coordinator_keeps_its_state_without_its_partition(patch: MonkeyPatch) -> None:
+@bug("17", faults=repeated(FaultKind.EXPIRED_SESSION))
+def coordinator_keeps_its_state_without_its_partition(patch: pytest.MonkeyPatch) -> None:
     """KAFKA-20634."""
     patch.setattr(GroupCoordinator, "resign", lambda *_: None)
+    patch.setattr(CoordinatorRuntime, "_fail", lambda *_: None)
     patch.setattr(CoordinatorPartition, "_check_epoch", lambda _: None)
 
 
-@bug("17", faults=repeated(FaultKind.PAUSE, every_ms=3_000, duration_ms=8_000))
-def coordinator_answers_after_its_session_may_have_expired(patch: MonkeyPatch) -> None:
-    def runtime_of(self: GroupCoordinator, _: str) -> Any:
-        return next(iter(self.runtimes.values()))
-
-    patch.setattr(GroupCoordinator, "runtime_of", runtime_of)
+@bug("17", faults=[Fault(1_000, FaultKind.ISOLATION, node, 12_000) for node in (ONE, TWO)])
+def coordinator_answers_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CoordinatorPartition, "when_committed", lambda _, __, action: action(None))

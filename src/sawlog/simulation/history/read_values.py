@@ -13,7 +13,10 @@ def check_read_values(history: History) -> None:
     for partition, offset, value, reader in _reads(history):
         known, first = values.setdefault((partition, offset), (value, reader))
         if known != value:
-            is_acknowledged = ACKNOWLEDGEMENT in (first[: len(ACKNOWLEDGEMENT)], reader[: len(ACKNOWLEDGEMENT)])
+            is_acknowledged = ACKNOWLEDGEMENT in (
+                first[: len(ACKNOWLEDGEMENT)],
+                reader[: len(ACKNOWLEDGEMENT)],
+            )
             raise Violation(
                 "3" if is_acknowledged else "5",
                 f"partition {partition} offset {offset}: {first} read {known!r}, {reader} "

@@ -26,11 +26,11 @@ class InSyncMembers(NoInvariant):
         before, now = change.before, change.now
         if before is None:
             return
+        if now.leader not in (before.leader, NO_NODE):
+            self._elected(change, before.member(now.leader))
         for member in now.members:
             if before.member(member.node) is None:
                 self._joined(change, member)
-        if now.leader not in (before.leader, NO_NODE):
-            self._elected(change, before.member(now.leader))
 
     def _joined(self, change: StateChange, member: InSyncMember) -> None:
         key = change.partition.key

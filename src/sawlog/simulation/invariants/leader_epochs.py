@@ -60,11 +60,11 @@ class EpochCache(NoInvariant):
         start = 0 if before is None else min(before.end_offset, now.end_offset)
         entries = change.replica.log.epochs.entries
         is_truncated = before is not None and before.truncations != now.truncations
-        if is_truncated and now.role is Role.FOLLOWER and entries:
-            if entries[-1].start_offset >= now.end_offset:
-                raise Violation(
-                    "10", f"{change} was truncated to {now.end_offset}, its cache not: {entries}"
-                )
+        latest = entries[-1].start_offset if entries and now.role is Role.FOLLOWER else -1
+        if is_truncated and latest >= now.end_offset > 0:
+            raise Violation(
+                "10", f"{change} was truncated to {now.end_offset}, its cache not: {entries}"
+            )
         if start == now.end_offset:
             return
         for batch in batches_between(change.replica.log, start, now.end_offset):

@@ -11,6 +11,7 @@ from sawlog.protocol.messages.create_topics_request import (
 )
 from sawlog.simulation.clients.cluster_client import RETRY_MS, ClusterClient
 from sawlog.simulation.clients.group_member import GroupMember
+from sawlog.simulation.clients.offset_reader import OffsetReader
 from sawlog.simulation.clients.partition_reader import ConsumerClient
 from sawlog.simulation.clients.producer_client import ProducerClient
 from sawlog.simulation.history.history import ACKS_ALL, History
@@ -95,7 +96,11 @@ class ClusterWorkload:
             )
             member.start()
             self._clients.append(member)
-        self._clients += self.producers
+        reader = OffsetReader(
+            self._cluster, "offsets", TOPIC, self._seed + 70, self.history, GROUP, PARTITIONS
+        )
+        reader.start()
+        self._clients += [*self.producers, reader]
 
     def stop(self) -> None:
         for client in self._clients:
