@@ -167,7 +167,12 @@ def _without_lost_members(
         if member.node == old.leader
         or (member.node in replicas and _is_serving(electorate, old, member.node))
     )
-    return old._replace(members=kept)
+    if kept == old.members:
+        return old
+    staying = {*(member.node for member in kept), *(member.node for member in old.dropped)}
+    lost = _absent(electorate, old, tuple(staying))
+    dropped = old.dropped + tuple(member for member in lost if member.node in replicas)
+    return old._replace(members=kept, dropped=dropped)
 
 
 def _handed_over(

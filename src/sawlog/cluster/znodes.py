@@ -1,11 +1,9 @@
 """The paths and the content of the store's nodes: those of Kafka with ZooKeeper.
 
 Some fields are Sawlog's own. `members` in a partition's state has the broker epoch and directory id
-of every in-sync replica, in the order of Kafka's `isr`, so that a replica that restarted or lost
-its data directory is detected; `unclean_epoch` has the leader epoch of the last unclean election,
-`dropped` the members that the last election left out. A registration has the directory id,
-`flush_policy`, `clean_stop`, `process_epoch` and `shutting_down`. Nodes without these fields are
-read too.
+of every in-sync replica, in the order of Kafka's `isr`; PartitionState explains the others. A
+registration has the directory id, `flush_policy`, `clean_stop`, `process_epoch` and
+`shutting_down`. Nodes without these fields are read too.
 """
 
 import json
@@ -56,7 +54,7 @@ PERSISTENT_PATHS: tuple[tuple[str, bytes], ...] = (
 class PartitionState(NamedTuple):
     """A partition's `state` node; `version` and `created` are those of the node. `unclean_epoch` is
     the leader epoch of the last unclean election, -1 if there was none. `dropped` are the members
-    that this leader's election left out because they were not alive."""
+    that the controller left out in this leader epoch because they were not alive."""
 
     leader: NodeId
     leader_epoch: LeaderEpoch

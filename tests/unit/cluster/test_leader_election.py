@@ -167,6 +167,18 @@ def test_members_that_a_leader_was_elected_without_are_forgotten_by_the_next_ele
     assert left.members == (InSyncMember(NodeId(1), 0, DAMAGED_DIRECTORY),)
 
 
+def test_members_that_are_lost_after_the_election_of_a_damaged_replica_are_restored() -> None:
+    elected = next_state(electorate(broker(1, 11), broker(2), broker(3)), REPLICAS, state(1, *ALL))
+    assert outcome(elected) == (1, 8, (1, 2, 3))
+    assert elected is not None
+    alone = next_state(electorate(broker(1, 11), broker(2, 12)), REPLICAS, elected)
+    assert outcome(alone) == (1, 8, (1,))
+    assert alone is not None
+    assert alone.dropped == ALL[1:]
+    left = without_damaged_replica(alone, NodeId(1), is_elected=True)
+    assert outcome(left) == (NO_NODE, 9, (2, 3))
+
+
 def test_members_that_an_earlier_process_was_elected_without_are_not_restored() -> None:
     """That process may have led, and acknowledged records alone."""
     elected = next_state(electorate(broker(1, 11)), REPLICAS, state(1, *ALL))
