@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sawlog.cluster.metadata_image import DAMAGED_DIRECTORY, NO_NODE, PartitionImage
+from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicPartition
+from sawlog.core.ports import DiskError
 
 if TYPE_CHECKING:
     from sawlog.broker.metadata_cache import MetadataCache
@@ -54,7 +56,7 @@ class DamagedReplicas:
         if name not in self._logs.offsets:
             return state
         if len(state.replicas) == 1:
-            self._logs.remove(name)
+            self._repaired(name)
             return state
         self._truncate(replica.log)
         is_leader = state.leader == self._node_id
@@ -74,16 +76,19 @@ class DamagedReplicas:
 
     def _truncate(self, log: "Log") -> None:
         offset = self._logs.offsets[log.tp]
-        if offset < log.end_offset:
-            if offset < log.segments.base_offset:
-                log.restart_at(offset)
-            else:
-                log.truncate(offset)
+        if offset < log.segments.base_offset:
+            log.restart_at(offset)
+        elif offset < log.end_offset:
+            _truncate_damaged(log, offset)
         self._logs.truncated(log.tp)
 
     def _repaired(self, name: TopicPartition) -> None:
-        self._outside.pop(name, None)
-        self._logs.remove(name)
+        """Forget the damage; where the disk refuses, the next image or start tries again."""
+        try:
+            self._logs.remove(name)
+            self._outside.pop(name, None)
+        except DiskError as error:
+            logger.warning("damaged log not forgotten", log=str(name), reason=str(error))
 
     def _has_joined(self, name: TopicPartition, state: PartitionImage) -> bool:
         """Whether a leader has added this process to the in-sync set. An election keeps members
@@ -132,3 +137,16 @@ class DamagedReplicas:
             and self._outside.get(name) != state.leader_epoch
         ):
             self._leave(replica, state)
+
+
+def _truncate_damaged(log: "Log", offset: int) -> None:
+    """Truncate at `offset`, or earlier if no sound batch shows where that is: at the start of its
+    segment, else of the log. The leader has the records."""
+    for cut in (offset, log.segments.holding(offset).base_offset):
+        try:
+            log.truncate(cut)
+            return
+        except KafkaError as error:
+            if error.code != ErrorCode.CORRUPT_MESSAGE:
+                raise
+    log.restart_at(log.start_offset)

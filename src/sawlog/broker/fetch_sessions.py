@@ -62,12 +62,15 @@ class FetchedPartition:
         self.sent_log_start = -1
         self._told_below = -1
         self._is_told_to_flush = False
+        self.leader_epoch = wanted.current_leader_epoch
         self.update(wanted)
 
     def update(self, wanted: "FetchPartition") -> None:
         if self._is_told_to_flush:
             self._is_told_to_flush = False
             self._told_below = wanted.fetch_offset  # with the records of that response
+        if wanted.current_leader_epoch != self.leader_epoch:
+            self._repeat_news()  # a follower ignores responses to fetches of its earlier epoch
         self.leader_epoch = wanted.current_leader_epoch
         self.fetch_offset = wanted.fetch_offset
         self.last_fetched_epoch = wanted.last_fetched_epoch
@@ -99,10 +102,14 @@ class FetchedPartition:
         if self.sent_log_start != data.log_start_offset:
             news = True
             self.sent_log_start = data.log_start_offset
-        if data.error_code:
-            self.sent_watermark = -1  # so that the end of the error is news
+        if data.error_code or data.diverging_epoch.epoch >= 0:
+            self._repeat_news()  # the client uses nothing else of this response
             return True
-        return news or data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0
+        return news or data.preferred_read_replica >= 0
+
+    def _repeat_news(self) -> None:
+        """The next response without an error has news."""
+        self.sent_watermark = -1
 
 
 Key = tuple[bytes | str, int]

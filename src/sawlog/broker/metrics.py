@@ -61,6 +61,25 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
     registry.read_gauge(
         "sawlog_fetch_sessions", "Open fetch sessions.", lambda: len(broker.fetch_sessions)
     )
+    _declare_directory_metrics(registry, broker)
+    _declare_replication_metrics(registry, broker)
+    _declare_follower_metrics(registry, broker)
+    _declare_cleaner_metrics(registry, broker)
+    registry.read_gauges(
+        "sawlog_groups",
+        "Groups that this broker coordinates.",
+        ["type", "state"],
+        lambda: list(broker.groups.count().items()),
+    )
+    registry.read_counters(
+        "sawlog_requests_total",
+        "Requests received.",
+        ["api"],
+        lambda: [((ApiKey(key).name,), count) for key, count in totals.requests.items()],
+    )
+
+
+def _declare_directory_metrics(registry: Registry, broker: "Components") -> None:
     registry.read_gauge(
         "sawlog_offline_log_directories",
         "Log directories that failed and are out of use.",
@@ -80,21 +99,6 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
         "sawlog_damaged_logs",
         "Logs that were found damaged below their recovery point at the start.",
         lambda: broker.directory.recovery.damaged_logs,
-    )
-    _declare_replication_metrics(registry, broker)
-    _declare_follower_metrics(registry, broker)
-    _declare_cleaner_metrics(registry, broker)
-    registry.read_gauges(
-        "sawlog_groups",
-        "Groups that this broker coordinates.",
-        ["type", "state"],
-        lambda: list(broker.groups.count().items()),
-    )
-    registry.read_counters(
-        "sawlog_requests_total",
-        "Requests received.",
-        ["api"],
-        lambda: [((ApiKey(key).name,), count) for key, count in totals.requests.items()],
     )
 
 

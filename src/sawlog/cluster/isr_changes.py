@@ -97,7 +97,9 @@ class IsrChanges:
             self._later(done, IsrWriteError.STALE)
             return
         path = znodes.state_path(name.topic, name.partition)
-        new = znodes.encode_state(without_damaged_replica(state, self._member.node_id))
+        own = self._member.node_id
+        is_elected = state.leader == own and self._view.is_leading(state)
+        new = znodes.encode_state(without_damaged_replica(state, own, is_elected=is_elected))
 
         def answered(result: list[Result] | StoreError) -> None:
             if isinstance(result, StoreError):
@@ -124,7 +126,7 @@ class IsrChanges:
         if topic is None or state is None or not self._is_current(write, topic, state):
             self._fail(write, IsrWriteError.STALE)
             return
-        new = state._replace(members=write.members)
+        new = state._replace(members=write.members, dropped=())
         path = znodes.state_path(write.name.topic, write.name.partition)
         self._store.multi(
             [

@@ -129,11 +129,16 @@ def unclean_state(
     return None if elected.leader == NO_NODE else elected
 
 
-def without_damaged_replica(old: PartitionState, node: NodeId) -> PartitionState:
+def without_damaged_replica(
+    old: PartitionState, node: NodeId, *, is_elected: bool
+) -> PartitionState:
     """Return the state without a replica that has lost records: not in the in-sync set, not the
-    leader. The last member stays, with a directory id that no broker has."""
+    leader. The last member stays, with a directory id that no broker has. `is_elected` tells that
+    its present process was elected, and not an earlier one, which may have led."""
     left = tuple(member for member in old.members if member.node != node)
-    state = old._replace(members=left or (InSyncMember(node, 0, DAMAGED_DIRECTORY),))
+    if is_elected:
+        left += old.dropped  # nothing was appended since the election, so they have everything
+    state = old._replace(members=left or (InSyncMember(node, 0, DAMAGED_DIRECTORY),), dropped=())
     if old.leader != node:
         return state
     return state._replace(leader=NO_NODE, leader_epoch=LeaderEpoch(old.leader_epoch + 1))
@@ -162,7 +167,12 @@ def _without_lost_members(
         if member.node == old.leader
         or (member.node in replicas and _is_serving(electorate, old, member.node))
     )
-    return old._replace(members=kept)
+    if kept == old.members:
+        return old
+    staying = {*(member.node for member in kept), *(member.node for member in old.dropped)}
+    lost = _absent(electorate, old, tuple(staying))
+    dropped = old.dropped + tuple(member for member in lost if member.node in replicas)
+    return old._replace(members=kept, dropped=dropped)
 
 
 def _handed_over(
@@ -181,6 +191,7 @@ def _led_by(electorate: Electorate, leader: NodeId, state: PartitionState) -> Pa
         leader=leader,
         leader_epoch=LeaderEpoch(state.leader_epoch + 1),
         controller_epoch=electorate.controller_epoch,
+        dropped=(),
     )
 
 
@@ -214,9 +225,24 @@ def _elected(
     if chosen:
         members = tuple(electorate.current(node) for node in chosen)
         new = _led_by(electorate, chosen[0], old._replace(members=members))
-        return new._replace(unclean_epoch=new.leader_epoch) if is_unclean else new
+        if is_unclean:
+            return new._replace(unclean_epoch=new.leader_epoch)
+        return new._replace(dropped=_absent(electorate, old, chosen))
     offline = old._replace(members=_without_damaged(electorate, old))
     return offline if old.leader == NO_NODE else _led_by(electorate, NO_NODE, offline)
+
+
+def _absent(
+    electorate: Electorate, old: PartitionState, chosen: Sequence[NodeId]
+) -> tuple[InSyncMember, ...]:
+    """The members that are not elected only because they are not alive or shut down."""
+    return tuple(
+        member
+        for member in old.members
+        if member.node not in chosen
+        and member.directory_id != DAMAGED_DIRECTORY
+        and (member.node not in electorate.brokers or _has_its_log(electorate, member))
+    )
 
 
 def _is_damaged(state: PartitionState, node: NodeId) -> bool:

@@ -1,8 +1,7 @@
 """The paths and the content of the store's nodes: those of Kafka with ZooKeeper.
 
 Some fields are Sawlog's own. `members` in a partition's state has the broker epoch and directory id
-of every in-sync replica, in the order of Kafka's `isr`, so that a replica that restarted or lost
-its data directory is detected; `unclean_epoch` has the leader epoch of the last unclean election. A
+of every in-sync replica, in the order of Kafka's `isr`; PartitionState explains the others. A
 registration has the directory id, `flush_policy`, `clean_stop`, `process_epoch` and
 `shutting_down`. Nodes without these fields are read too.
 """
@@ -54,7 +53,8 @@ PERSISTENT_PATHS: tuple[tuple[str, bytes], ...] = (
 
 class PartitionState(NamedTuple):
     """A partition's `state` node; `version` and `created` are those of the node. `unclean_epoch` is
-    the leader epoch of the last unclean election, -1 if there was none."""
+    the leader epoch of the last unclean election, -1 if there was none. `dropped` are the members
+    that the controller left out in this leader epoch because they were not alive."""
 
     leader: NodeId
     leader_epoch: LeaderEpoch
@@ -63,6 +63,7 @@ class PartitionState(NamedTuple):
     version: int = 0
     created: int = 0
     unclean_epoch: int = NO_EPOCH
+    dropped: tuple[InSyncMember, ...] = ()
 
     @property
     def isr(self) -> tuple[NodeId, ...]:
@@ -230,17 +231,30 @@ def decode_assignment(node: Node) -> Assignment:
 def encode_state(state: PartitionState) -> bytes:
     """Format the JSON by hand, because a start may write thousands of states."""
     isr = ",".join([str(member.node) for member in state.members])
-    members = ",".join(
-        [
-            f'{{"broker":{node},"broker_epoch":{epoch},"directory_id":{json.dumps(directory_id)}}}'
-            for node, epoch, directory_id in state.members
-        ]
-    )
-    unclean = "" if state.unclean_epoch < 0 else f',"unclean_epoch":{state.unclean_epoch}'
+    more = "" if state.unclean_epoch < 0 else f',"unclean_epoch":{state.unclean_epoch}'
+    if state.dropped:
+        more += f',"dropped":[{_encode_members(state.dropped)}]'
     return (
         f'{{"version":1,"leader":{state.leader},"leader_epoch":{state.leader_epoch},'
-        f'"isr":[{isr}],"controller_epoch":{state.controller_epoch},"members":[{members}]{unclean}}}'
+        f'"isr":[{isr}],"controller_epoch":{state.controller_epoch},'
+        f'"members":[{_encode_members(state.members)}]{more}}}'
     ).encode()
+
+
+def _encode_members(members: tuple[InSyncMember, ...]) -> str:
+    return ",".join(
+        [
+            f'{{"broker":{node},"broker_epoch":{epoch},"directory_id":{json.dumps(directory_id)}}}'
+            for node, epoch, directory_id in members
+        ]
+    )
+
+
+def _decode_members(fields: Sequence[Mapping[str, Any]]) -> tuple[InSyncMember, ...]:
+    return tuple(
+        InSyncMember(member["broker"], member["broker_epoch"], member["directory_id"])
+        for member in fields
+    )
 
 
 def decode_state(node: Node) -> PartitionState:
@@ -248,12 +262,7 @@ def decode_state(node: Node) -> PartitionState:
     the node without them leaves members whose epochs and directories are not known."""
     fields = json.loads(node.data.decode())
     leader = fields["leader"]
-    known = {
-        member["broker"]: InSyncMember(
-            member["broker"], member["broker_epoch"], member["directory_id"]
-        )
-        for member in fields.get("members", ())
-    }
+    known = {member.node: member for member in _decode_members(fields.get("members", ()))}
     if "broker_epoch" in fields:  # written before there were members: the leader's epoch
         known.setdefault(leader, InSyncMember(leader, fields["broker_epoch"], ""))
     return PartitionState(
@@ -264,6 +273,7 @@ def decode_state(node: Node) -> PartitionState:
         node.stat.version,
         node.stat.created,
         fields.get("unclean_epoch", NO_EPOCH),
+        _decode_members(fields.get("dropped", ())),
     )
 
 

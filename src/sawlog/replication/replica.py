@@ -391,7 +391,7 @@ class Replica:
         if leader is None:
             return
         committed = log.flushed_offset if self.commits_on_flush else log.end_offset
-        if leader.followers:
+        if leader.followers or not leader.is_sole:
             if self.is_under_min_isr:
                 return
             committed = leader.committed_offset(committed, log.end_offset)

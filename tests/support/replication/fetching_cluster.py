@@ -185,15 +185,16 @@ class FetchingBroker:
         self.replicas.apply(old, image)
         self.fetchers.brokers_changed()
 
-    def restart(self, *, kept_batches: int | None = None) -> None:
-        """kill -9 and a new process on the same disk, whose log has lost all but some batches."""
+    def restart(self, *, kept_batches: int | None = None, kept_bytes: int = 0) -> None:
+        """kill -9 and a new process on the same disk, whose log has lost all but some batches, and
+        some bytes of the next one."""
         self.fetchers.close()
         for replica in self.replicas.by_partition.values():
             replica.log.flush.listen(None)
         headers = headers_in(self.replica.log)
         self.disk.kill()
         if kept_batches is not None:
-            size = sum(header.size for header in headers[:kept_batches])
+            size = sum(header.size for header in headers[:kept_batches]) + kept_bytes
             self.disk.cut(f"{TOPIC}-0/{0:020}.log", size)
         self._build()
         self.apply(self._cluster.image)
@@ -329,7 +330,7 @@ class FetchingCluster:
                 return
             state = self.state
             stored = PartitionState(state.leader, state.leader_epoch, state.members, 0)
-            new = without_damaged_replica(stored, node)
+            new = without_damaged_replica(stored, node, is_elected=state.leader == node)
             done(partition_epoch + 1)
             self._change(
                 state._replace(

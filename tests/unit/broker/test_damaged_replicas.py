@@ -4,8 +4,11 @@ import pytest
 
 from sawlog.cluster.metadata_image import DAMAGED_DIRECTORY, NO_NODE
 from sawlog.core.errors import KafkaError
+from sawlog.core.ids import TopicPartition
+from sawlog.core.ports import DiskFull
 from sawlog.replication.roles import Role
 from sawlog.storage.checkpointer import INTERVAL_MS
+from sawlog.storage.damaged_logs import DamagedLogs
 from support.replication.fetching_cluster import FetchingBroker, FetchingCluster
 from support.replication.replicated_logs import assert_identical, values_of
 
@@ -52,6 +55,24 @@ def test_a_damaged_replica_is_in_sync_again_when_it_has_caught_up() -> None:
     assert noted(cluster[1]) == []
     cluster.elect(1)
     cluster.commit(b"led by it again")
+
+
+@pytest.mark.parametrize("kept_batches", [0, 2])
+@pytest.mark.parametrize("kept_bytes", [1, 40, 65])
+def test_a_log_that_ends_in_a_torn_batch_is_truncated_before_it(
+    kept_batches: int, kept_bytes: int
+) -> None:
+    cluster = cluster_with_records()
+    cluster[1].restart(kept_batches=kept_batches, kept_bytes=kept_bytes)
+    cluster.schedule.run_for(100)
+    assert cluster.state.isr == (2, 3)
+    kept = values_of(cluster[1].replica.log)
+    assert kept == VALUES[: len(kept)]
+    cluster.elect(2)
+    cluster.settle()
+    cluster.schedule.run_for(1_000)
+    assert_identical(*(broker.replica.log for broker in cluster.brokers.values()))
+    assert noted(cluster[1]) == []
 
 
 def test_a_second_restart_does_not_forget_the_damage() -> None:
@@ -126,3 +147,20 @@ def test_a_missing_log_is_damaged() -> None:
     cluster.schedule.run_for(1_000)
     assert values_of(cluster[2].replica.log) == VALUES
     assert noted(cluster[2]) == []
+
+
+def test_a_sole_replica_serves_although_a_full_disk_keeps_its_note(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = cluster_with_records(1)
+
+    def refuse(_: DamagedLogs, tp: TopicPartition) -> None:
+        raise DiskFull(str(tp), "no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DamagedLogs, "remove", refuse)
+        cluster[1].restart(kept_batches=2)
+        assert cluster[1].replica.role is Role.LEADER
+    assert noted(cluster[1]) == ["t-0"]
+    cluster[1].restart()
+    assert noted(cluster[1]) == []

@@ -11,7 +11,7 @@ from sawlog.protocol.messages.fetch_request import (
     ForgottenTopic,
     ReplicaState,
 )
-from sawlog.protocol.messages.fetch_response import PartitionData
+from sawlog.protocol.messages.fetch_response import EpochEndOffset, PartitionData
 from sawlog.simulation.schedule import Schedule, SeededRandom
 
 VERSION = 12
@@ -75,6 +75,28 @@ def test_partition_with_data_is_last_in_the_next_fetch() -> None:
     context.select([(zero, data_of(0, 9), 100), (one, data_of(1, 5), 0)])
     again = cache.open(request(session=session, epoch=2), VERSION)
     assert [p.index for p in again.partitions] == [1, 0]
+
+
+def test_after_a_diverging_epoch_the_high_watermark_is_news_again() -> None:
+    cache, _ = sessions()
+    session = open_session(cache, 0)
+    context = cache.open(request(0, session=session, epoch=1, offset=9), VERSION)
+    diverging = data_of(0, 6)
+    diverging.diverging_epoch = EpochEndOffset(1, 4)
+    assert len(context.select([(context.partitions[0], diverging, 0)])) == 1
+    context = cache.open(request(0, session=session, epoch=2, offset=4), VERSION)
+    assert len(context.select([(context.partitions[0], data_of(0, 6), 0)])) == 1
+
+
+def test_in_a_new_leader_epoch_the_high_watermark_is_news_again() -> None:
+    cache, _ = sessions()
+    session = open_session(cache, 0, watermark=5)
+    message = request(0, session=session, epoch=1)
+    message.topics[0].partitions[0].current_leader_epoch = 3
+    context = cache.open(message, VERSION)
+    assert len(context.select([(context.partitions[0], data_of(0, 5), 0)])) == 1
+    context = cache.open(request(session=session, epoch=2), VERSION)
+    assert context.select([(context.partitions[0], data_of(0, 5), 0)]) == []
 
 
 def test_end_of_an_error_is_news() -> None:

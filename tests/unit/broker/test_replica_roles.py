@@ -231,3 +231,15 @@ def test_a_partition_that_cannot_be_applied_does_not_keep_the_others_back(
     roles = [broker.replicas.by_partition[TOPIC, index].role for index in range(3)]
     assert roles == [Role.LEADER, Role.FOLLOWER, Role.FOLLOWER]
     assert "partition not applied" in caplog.text
+
+
+def test_nothing_is_committed_while_a_member_is_not_in_the_assignment() -> None:
+    """Guarantee 6: the image may show a removed replica in the in-sync set for a moment."""
+    machine = machine_with_topic()
+    replica = replicate(machine, OTHER)
+    change_partition(machine, replicas=(NODE,), partition_epoch=50)
+    machine.send(produce(batch_of(machine, b"a"), acks=1), NAMED)
+    machine.schedule.run_for(1_000)
+    assert (replica.log.flushed_offset, replica.high_watermark) == (1, 0)
+    change_partition(machine, isr=(NODE,), partition_epoch=51)
+    assert replica.high_watermark == 1

@@ -79,6 +79,30 @@ def test_a_deposed_leader_truncates_what_the_new_one_does_not_have() -> None:
     assert values_of(cluster[1].replica.log) == [b"kept", b"new"]
 
 
+def test_a_follower_that_truncated_learns_the_high_watermark_of_an_idle_leader() -> None:
+    cluster = FetchingCluster()
+    cluster.commit(b"first")
+    cluster.settle()
+    cluster[1].produce(b"second")
+    assert cluster.schedule.run(
+        lambda: all(cluster[node].replica.log.end_offset == 2 for node in (2, 3))
+    )
+    for other in (2, 3):
+        cluster.cut(1, other)
+    cluster[1].produce(b"lost")
+    cluster.schedule.run_for(100)
+    assert cluster[1].replica.high_watermark == 1, "it did not hear of the flushes"
+    cluster.remove_from_isr(1)
+    cluster.elect(2, unaware=[1])
+    cluster.schedule.run_for(1_000)
+    assert cluster[2].replica.high_watermark == 2
+    cluster.heal()
+    cluster.inform(1)
+    cluster.schedule.run_for(5_000)
+    assert values_of(cluster[1].replica.log) == [b"first", b"second"]
+    assert cluster[1].replica.high_watermark == 2
+
+
 def test_after_an_unclean_election_all_replicas_follow_the_new_leader() -> None:
     cluster = FetchingCluster()
     cluster.commit(b"kept")

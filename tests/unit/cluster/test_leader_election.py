@@ -7,6 +7,7 @@ from sawlog.cluster.leader_election import (
     next_state,
     preferred_state,
     unclean_state,
+    without_damaged_replica,
 )
 from sawlog.cluster.metadata_image import DAMAGED_DIRECTORY, NO_NODE, BrokerImage, InSyncMember
 from sawlog.cluster.znodes import PartitionState
@@ -142,6 +143,55 @@ def test_a_member_without_a_recorded_directory_qualifies() -> None:
 def test_an_unclean_leader_is_alone_in_sync() -> None:
     live = electorate(broker(2), broker(3), unclean=True)
     assert outcome(next_state(live, REPLICAS, state(1, member(1)))) == (2, 8, (2,))
+
+
+def test_a_damaged_replica_that_came_back_first_does_not_cost_the_other_members() -> None:
+    elected = next_state(electorate(broker(1, 11)), REPLICAS, state(1, *ALL))
+    assert outcome(elected) == (1, 8, (1,))
+    assert elected is not None
+    assert elected.dropped == ALL[1:]
+    left = without_damaged_replica(elected, NodeId(1), is_elected=True)
+    assert outcome(left) == (NO_NODE, 9, (2, 3))
+    later = next_state(electorate(broker(1, 11), broker(3, 12)), REPLICAS, left)
+    assert outcome(later) == (3, 10, (3,))
+
+
+def test_members_that_a_leader_was_elected_without_are_forgotten_by_the_next_election() -> None:
+    """The leader in between may have acknowledged records that they do not have."""
+    elected = next_state(electorate(broker(1, 11)), REPLICAS, state(1, *ALL))
+    assert elected is not None
+    again = next_state(electorate(broker(1, 12)), REPLICAS, elected)
+    assert again is not None
+    assert again.dropped == ()
+    left = without_damaged_replica(again, NodeId(1), is_elected=True)
+    assert left.members == (InSyncMember(NodeId(1), 0, DAMAGED_DIRECTORY),)
+
+
+def test_members_that_are_lost_after_the_election_of_a_damaged_replica_are_restored() -> None:
+    elected = next_state(electorate(broker(1, 11), broker(2), broker(3)), REPLICAS, state(1, *ALL))
+    assert outcome(elected) == (1, 8, (1, 2, 3))
+    assert elected is not None
+    alone = next_state(electorate(broker(1, 11), broker(2, 12)), REPLICAS, elected)
+    assert outcome(alone) == (1, 8, (1,))
+    assert alone is not None
+    assert alone.dropped == ALL[1:]
+    left = without_damaged_replica(alone, NodeId(1), is_elected=True)
+    assert outcome(left) == (NO_NODE, 9, (2, 3))
+
+
+def test_members_that_an_earlier_process_was_elected_without_are_not_restored() -> None:
+    """That process may have led, and acknowledged records alone."""
+    elected = next_state(electorate(broker(1, 11)), REPLICAS, state(1, *ALL))
+    assert elected is not None
+    left = without_damaged_replica(elected, NodeId(1), is_elected=False)
+    assert left.members == (InSyncMember(NodeId(1), 0, DAMAGED_DIRECTORY),)
+
+
+def test_a_replica_with_another_directory_is_not_kept_for_a_damaged_leader() -> None:
+    live = electorate(broker(1, 11), broker(2, 12, "empty"))
+    elected = next_state(live, REPLICAS, state(1, *ALL))
+    assert elected is not None
+    assert elected.dropped == (member(3),)
 
 
 def test_an_unclean_election_prefers_a_replica_without_damage() -> None:

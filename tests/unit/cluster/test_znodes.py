@@ -29,8 +29,12 @@ def test_a_state_keeps_broker_epoch_and_directory_of_each_member() -> None:
     assert {key: fields[key] for key in kafka} == kafka
 
 
-def test_a_state_keeps_the_epoch_of_the_last_unclean_election() -> None:
-    state = PartitionState(NodeId(2), LeaderEpoch(4), members(2), 7, 3, 17, unclean_epoch=3)
+def test_a_state_keeps_its_last_unclean_election_and_the_members_that_the_last_one_dropped() -> (
+    None
+):
+    state = PartitionState(
+        NodeId(2), LeaderEpoch(4), members(2), 7, 3, 17, unclean_epoch=3, dropped=members(1, 3)
+    )
     assert znodes.decode_state(node(znodes.encode_state(state))) == state
 
 
