@@ -64,6 +64,7 @@ SHORT = {
     Metric.MEGABYTES_PER_CPU: "MB per second of CPU",
     Metric.REBALANCE: "time to rebalance",
     Metric.MEGABYTES: "MB/s",
+    Metric.IN_SYNC_AGAIN: "start of the follower to all in sync",
     Metric.CREATE: "creation",
     Metric.IDLE_CORES: "CPU when idle",
     Metric.LEADERS_AGAIN: "time until all have leaders after a kill",

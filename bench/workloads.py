@@ -384,6 +384,7 @@ WORKLOADS = (
         targets=(
             Target(Metric.MEGABYTES, 1.0, at_least=True),
             Target(Metric.BROKER_CPU, 0.7),
+            Target(Metric.IN_SYNC_AGAIN, 1.0),
         ),
         flush_policy="os",
     ),
