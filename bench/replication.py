@@ -24,7 +24,7 @@ from bench.runs import (
 )
 from bench.workloads import Kind, Metric, Workload
 
-SETTLE_S = 3.0
+SETTLE_S = 10.0
 IDLE_S = 10.0
 POLICIES = ("os", "commit")
 
@@ -113,10 +113,12 @@ def _catch_up(workload: Workload, cluster: Cluster, topic: str) -> Measured:
 
 
 def _partitions(workload: Workload, cluster: Cluster, topic: str) -> Measured:
-    """Create partitions, leave them idle, and kill a broker; the cluster is not used after it."""
+    """Create partitions, leave them idle, and kill a broker; the cluster is not used after it.
+    Kafka's metadata has in-sync replicas before these exist, so creation ends with the last log."""
     began, cpu_s = time.monotonic(), cluster.family_cpu_s()
     topics.create(cluster.bootstrap, topic, workload.partitions, replicas=BROKERS)
     cluster.wait_for_leaders(topic, workload.partitions, BROKERS)
+    cluster.wait("logs are missing", lambda: _logs(cluster, topic) == BROKERS * workload.partitions)
     created_s, create_cpu_s = time.monotonic() - began, cluster.family_cpu_s() - cpu_s
     time.sleep(SETTLE_S)
     with metered_processes(cluster) as idle:
@@ -133,6 +135,10 @@ def _partitions(workload: Workload, cluster: Cluster, topic: str) -> Measured:
         Metric.OTHERS: idle.measured[Metric.OTHERS],
         **resident,
     }
+
+
+def _logs(cluster: Cluster, topic: str) -> int:
+    return sum(len(list(node.data.glob(f"{topic}-*/*.log"))) for node in cluster.nodes)
 
 
 def _resident(cluster: Cluster) -> Measured:
