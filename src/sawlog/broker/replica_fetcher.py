@@ -42,6 +42,10 @@ waits for this long."""
 NO_SESSION_DELAY_MS = 50
 """A leader without room for a session answers at once, so fetches without records are delayed."""
 
+FIRST_RETRY_MS = 20
+"""Delay after the first expected error of a leader epoch; it doubles up to
+replica.fetch.backoff.ms. After a failover a producer with acks=all waits for this fetch."""
+
 _EXPECTED_ERRORS = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_LEADER_EPOCH,
@@ -78,7 +82,16 @@ class FetchLimits:
 class _FollowedPartition:
     """One partition in one leader epoch."""
 
-    __slots__ = ("_delay", "_is_resolving", "follower", "is_failed", "key", "topic", "valid_from")
+    __slots__ = (
+        "_delay",
+        "_is_resolving",
+        "_refusals",
+        "follower",
+        "is_failed",
+        "key",
+        "topic",
+        "valid_from",
+    )
 
     def __init__(self, replica: "Replica", follower: Follower, valid_from: int) -> None:
         self.key: Key = (replica.topic_id, replica.name.partition)
@@ -88,6 +101,7 @@ class _FollowedPartition:
         """The number of the first request whose response counts."""
         self._delay: TimerHandle | None = None  # after an error
         self._is_resolving = False  # asks for the leader's offsets
+        self._refusals = 0  # with an expected error
         self.is_failed = False  # until the next leader epoch
 
     @property
@@ -106,6 +120,16 @@ class _FollowedPartition:
             over()
 
         self._delay = timer.after(delay_ms, end)
+
+    def refused(self, backoff_ms: int) -> int:
+        """Count an expected error; returns the delay of the next fetch."""
+        delay_ms = min(FIRST_RETRY_MS << min(self._refusals, 16), backoff_ms)
+        self._refusals += 1
+        return delay_ms
+
+    @property
+    def was_refused(self) -> bool:
+        return self._refusals > 0
 
     def begin_resolving(self) -> None:
         """Do not fetch while the leader is asked for its offsets."""
@@ -459,24 +483,28 @@ class ReplicaFetcher:
         self._touch(partition)
 
     def _delay_partition(self, partition: _FollowedPartition, code: int, reason: str) -> None:
-        """Fetch a partition again after replica.fetch.backoff.ms."""
-        tp = partition.follower.log.tp
-        level = logger.info if code in _EXPECTED_ERRORS else logger.warning
-        level(
-            "partition not fetched",
-            log=str(tp),
-            leader=self._leader,
-            leader_epoch=partition.follower.epoch,
-            error=code,
-            reason=reason,
-        )
+        """Fetch a partition again after replica.fetch.backoff.ms, or sooner after an error that
+        the next image of the leader resolves."""
+        is_expected = code in _EXPECTED_ERRORS
+        if not is_expected or not partition.was_refused:
+            level = logger.info if is_expected else logger.warning
+            level(
+                "partition not fetched",
+                log=str(partition.follower.log.tp),
+                leader=self._leader,
+                leader_epoch=partition.follower.epoch,
+                error=code,
+                reason=reason,
+            )
+        backoff_ms = self._limits.backoff_ms
+        delay_ms = partition.refused(backoff_ms) if is_expected else backoff_ms
 
         def over() -> None:
             if self._partitions.get(partition.key) is partition:
                 self._touch(partition)
 
         partition.ignore_before(self._next_number)
-        partition.delay(self._timer, self._limits.backoff_ms, over)
+        partition.delay(self._timer, delay_ms, over)
 
     def _fail(self, partition: _FollowedPartition, refused: TruncationRefused) -> None:
         logger.error("replica cannot follow", log=str(partition.follower.log.tp), reason=refused)

@@ -297,24 +297,38 @@ def test_offsets_that_arrive_after_a_change_of_epoch_change_nothing() -> None:
 # Errors
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    ],
-)
-def test_a_partition_with_an_error_is_left_out_for_the_back_off(error: ErrorCode) -> None:
+def test_a_partition_with_an_error_is_left_out_for_the_back_off() -> None:
     broker, replicas = following(0, 1)
-    broker.answer(data(0, error=error), data(1, batch(0)))
+    broker.answer(data(0, error=ErrorCode.KAFKA_STORAGE_ERROR), data(1, batch(0)))
     [request] = broker.requests
     assert forgotten(request) == [0]
     assert replicas[1].log.end_offset == 1
     broker.schedule.run_for(BACKOFF_MS)
     broker.answer()
     assert 0 in fetched(broker.requests[-1])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ],
+)
+def test_a_leader_with_another_image_is_asked_again_soon_and_then_less_often(
+    error: ErrorCode,
+) -> None:
+    broker, _ = following(0)
+    waits_ms = []
+    for _ in range(8):
+        broker.answer(data(0, error=error))
+        waited_ms = 0
+        while not broker.requests and waited_ms <= BACKOFF_MS:
+            broker.schedule.run_for(1)
+            waited_ms += 1
+        waits_ms.append(waited_ms)
+    assert waits_ms == [20, 40, 80, 160, 320, 640, BACKOFF_MS, BACKOFF_MS]
 
 
 def test_a_new_epoch_ends_the_back_off() -> None:
