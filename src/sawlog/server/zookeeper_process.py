@@ -11,8 +11,11 @@ from pathlib import Path
 
 from sawlog.server.address import Address
 
-TICK_MS = 2000
-"""ZooKeeper's unit of time: a session timeout is 2 to 20 ticks."""
+TICK_MS = 500
+"""ZooKeeper's unit of time. A session expires up to one tick late, so that a lost broker is noticed
+that much later; ZooKeeper's usual tick is 2 s."""
+MAX_SESSION_MS = 40_000
+"""The longest session timeout: 20 of the usual ticks. The shortest is two ticks."""
 HEAP_MIB = 128
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 CONFIG_FILE = "zoo.cfg"
@@ -84,6 +87,7 @@ class ZooKeeperServer:
             "clientPort": str(self.listen.port),
             "clientPortAddress": self.listen.host or "0.0.0.0",
             "tickTime": str(self._tick_ms),
+            "maxSessionTimeout": str(MAX_SESSION_MS),
             "admin.enableServer": "false",
             "maxClientCnxns": "0",
             "autopurge.snapRetainCount": "3",
