@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from bench.brokers import (
@@ -126,7 +127,7 @@ class Cluster:
             server.check_running()
 
     def stop(self) -> None:
-        """Stop the brokers side by side, then what they need."""
+        """Kill all processes: the data of a cluster is not used again."""
         for node in self.running:
             node.kill()
         for server in self._others:
@@ -193,7 +194,7 @@ def running(
         for node in cluster.nodes:
             node.wait_for_answer()
         for node in cluster.nodes:
-            cluster.wait("a broker is not registered", lambda node=node: _knows_all(node))
+            cluster.wait("a broker is not registered", partial(_knows_all, node))
         yield cluster
     finally:
         cluster.stop()

@@ -51,7 +51,7 @@ are one disk here. A lost broker is noticed after a session of 6 s in both.
 REPEAT = """\
 ## How to repeat it
 
-`make bench` takes about forty minutes and 15 GB of disk; nothing else should run on the machine.
+`make bench` takes about seventy minutes and 15 GB of disk; nothing else should run on the machine.
 It installs Java where it can and fetches Kafka with Maven. `python -m bench --help` tells how to
 run fewer rounds (`--rounds 1`), some of the work (`--only produce-6,consume`) or everything with a
 quarter of the records (`--quick`, which writes no document).
