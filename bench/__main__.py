@@ -46,6 +46,14 @@ SHOWN = (
     (Metric.LOAD_DIRTY_OFFSETS, "s to load before the first cleaning"),
     (Metric.WORKER_PEAK, "MB in the largest Python worker"),
     (Metric.COMPILE, "s to compile"),
+    (Metric.MEGABYTES, "MB/s"),
+    (Metric.BEHIND, "s behind"),
+    (Metric.IN_SYNC_AGAIN, "s until in sync"),
+    (Metric.CREATE, "s to create"),
+    (Metric.CREATE_CPU, "s CPU to create"),
+    (Metric.IDLE_CORES, "cores idle"),
+    (Metric.LEADERS_AGAIN, "s until all have leaders"),
+    (Metric.RESIDENT_AFTER, "MB resident"),
     (Metric.OTHERS, "cores used by others"),
 )
 

@@ -39,12 +39,19 @@ topic before its time begins. Sawlog's are its source and its landing (Delta tab
 exactly once) on PySpark 4.3; beside them stands Spark 4.0.0's own Kafka connector, the newest that
 could be fetched, reading the same records from Apache Kafka into Parquet. Three rounds at most.
 
+The rows of three brokers have three replicas of every partition. Kafka's nodes are broker and
+controller in one, with a heap of 1 GB each; Sawlog's brokers have one ZooKeeper with a heap of
+128 MB, which counts. CPU and memory are those of all processes of a cluster; the CPU counts until
+the last replica has the last record, also with `acks=1`. With `flush.policy=os` Sawlog acknowledges
+as Kafka does, before anything is on a disk; with its default a record is on three of them, which
+are one disk here. A lost broker is noticed after a session of 6 s in both.
+
 ![Sawlog's values as ratios to Apache Kafka's](benchmarks.svg)
 """
 REPEAT = """\
 ## How to repeat it
 
-`make bench` takes about forty minutes and 15 GB of disk; nothing else should run on the machine.
+`make bench` takes about seventy minutes and 15 GB of disk; nothing else should run on the machine.
 It installs Java where it can and fetches Kafka with Maven. `python -m bench --help` tells how to
 run fewer rounds (`--rounds 1`), some of the work (`--only produce-6,consume`) or everything with a
 quarter of the records (`--quick`, which writes no document).
@@ -56,6 +63,11 @@ SHORT = {
     Metric.P99_FACTOR: "99th percentile, with that work over without",
     Metric.MEGABYTES_PER_CPU: "MB per second of CPU",
     Metric.REBALANCE: "time to rebalance",
+    Metric.MEGABYTES: "MB/s",
+    Metric.IN_SYNC_AGAIN: "start of the follower to all in sync",
+    Metric.CREATE: "creation",
+    Metric.IDLE_CORES: "CPU when idle",
+    Metric.LEADERS_AGAIN: "time until all have leaders after a kill",
     **{metric: title.rpartition(",")[0] for metric, title in START_TITLES.items()},
 }
 UNITS = {Metric.RATE: "/s", Metric.P99_FACTOR: ""}

@@ -38,6 +38,7 @@ NOT_YET = (
 
 # Versions that both brokers support.
 VERSIONS = {
+    ApiKey.METADATA: 12,
     ApiKey.PRODUCE: 9,
     ApiKey.OFFSET_COMMIT: 9,
     ApiKey.OFFSET_FETCH: 9,

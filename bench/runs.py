@@ -9,9 +9,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from bench import consumer_performance, topics
 from bench.brokers import Broker
@@ -30,22 +31,33 @@ LIBRDKAFKA_WARMUP_S = 2.0
 Measured = dict[Metric, float]
 
 
+class Processes(Protocol):
+    """A server, or all servers of a cluster."""
+
+    def family_cpu_s(self) -> float: ...
+
+    def check_running(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Meter:
     """CPU of the broker, of the client and of other processes during a block."""
 
-    broker: Broker
     client: Finished | None = None
     measured: Measured = field(default_factory=dict)
 
 
+def metered(broker: Broker) -> AbstractContextManager[Meter]:
+    return metered_processes(broker.server)
+
+
 @contextmanager
-def metered(broker: Broker) -> Iterator[Meter]:
-    meter = Meter(broker)
-    began, cpu_s, busy_s = time.monotonic(), broker.server.family_cpu_s(), machine_busy_s()
+def metered_processes(servers: Processes) -> Iterator[Meter]:
+    meter = Meter()
+    began, cpu_s, busy_s = time.monotonic(), servers.family_cpu_s(), machine_busy_s()
     yield meter
-    broker.server.check_running()
-    broker_s = broker.server.family_cpu_s() - cpu_s
+    servers.check_running()
+    broker_s = servers.family_cpu_s() - cpu_s
     client_s = meter.client.cpu_s if meter.client else 0.0
     others_s = max(0.0, machine_busy_s() - busy_s - broker_s - client_s)
     meter.measured[Metric.BROKER_CPU] = broker_s
@@ -63,7 +75,7 @@ def run(workload: Workload, broker: Broker, topic: str) -> Measured:
 def _produce(workload: Workload, broker: Broker, topic: str) -> Measured:
     with metered(broker) as meter:
         summary, meter.client = _send(workload, broker, topic)
-    return _with_rates(meter.measured, workload, summary.records_per_s)
+    return with_rates(meter.measured, workload, summary.records_per_s)
 
 
 def _send(workload: Workload, broker: Broker, topic: str) -> tuple[Summary, Finished]:
@@ -84,7 +96,7 @@ def _consume(workload: Workload, broker: Broker, topic: str) -> Measured:
         arguments += [str(workload.partitions), str(workload.records)]
         meter.client = client("librdkafka", arguments)
         result = result_of(meter.client)
-    return _with_rates(meter.measured, workload, result["records"] / result["elapsed_s"])
+    return with_rates(meter.measured, workload, result["records"] / result["elapsed_s"])
 
 
 def _consume_java(workload: Workload, broker: Broker, topic: str) -> Measured:
@@ -94,10 +106,10 @@ def _consume_java(workload: Workload, broker: Broker, topic: str) -> Measured:
         summary, meter.client = consumer_performance.consume(
             broker.bootstrap, topic, records=workload.records
         )
-    return _with_rates(meter.measured, workload, summary.records_per_s)
+    return with_rates(meter.measured, workload, summary.records_per_s)
 
 
-def _with_rates(measured: Measured, workload: Workload, records_per_s: float) -> Measured:
+def with_rates(measured: Measured, workload: Workload, records_per_s: float) -> Measured:
     total_gb = workload.records * workload.record_bytes / GIGABYTE
     measured[Metric.RATE] = records_per_s
     measured[Metric.MEGABYTES] = records_per_s * workload.record_bytes / MEGABYTE

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from bench import brokers, pipeline, readers, restarts, runs, upkeep
+from bench import brokers, clusters, pipeline, readers, replication, restarts, runs, upkeep
 from bench.brokers import Broker, Name
+from bench.clusters import Cluster
 from bench.process import wait_for_calm
 from bench.results import Results
 from bench.workloads import BY_NAME, Kind, Metric, Workload
@@ -32,6 +34,8 @@ WARMUP_SHARE = {
     "commits": 1.0,
 }
 UPKEEP_WARMUP_SHARE = {"compaction-100": 0.5}
+REPLICATION_WARMUP_SHARE = {"replicated-1": 0.6, "replicated-all": 0.6}
+MAX_PARTITION_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,19 @@ class Plan:
     def pipelines(self) -> list[Workload]:
         return [workload.scaled(self.factor) for workload in self.of(Kind.PIPELINE)]
 
+    def replicated(self, policy: str) -> list[Workload]:
+        """The rows of one flush policy that run against one cluster, round after round."""
+        works = [
+            workload.scaled(self.factor)
+            for workload in self.of(*replication.LOADS)
+            if workload.flush_policy == policy
+        ]
+        return [work for work in works if work.kind is not Kind.REPLICATED_PARTITIONS]
+
+    @property
+    def partition_rounds(self) -> int:
+        return min(self.rounds, MAX_PARTITION_ROUNDS)
+
     def restarted(self, workload: Workload) -> list[Name]:
         """The brokers whose restart is measured."""
         return [name for name in self.names if workload.beside_kafka or name is Name.SAWLOG]
@@ -76,14 +93,21 @@ class Plan:
         if self.warmup_factor:
             warmups += len(WARMUP_SHARE) if self.loads else 0
             warmups += len(UPKEEP_WARMUP_SHARE) if self.upkeeps else 0
-        per_broker = starts + warmups + self.rounds * len(self.loads + self.upkeeps)
+        rows = len(self.loads + self.upkeeps)
+        for policy in replication.POLICIES:
+            if works := self.replicated(policy):
+                rows += len(works)
+                warmups += len(REPLICATION_WARMUP_SHARE) if self.warmup_factor else 0
+        per_broker = starts + warmups + self.rounds * rows
+        per_broker += self.partition_rounds * len(self.of(Kind.REPLICATED_PARTITIONS))
         restarts = sum(len(self.restarted(workload)) for workload in self.of(Kind.RESTART))
         reads = self.rounds * len(readers.READERS) * len(self.reads)
         jobs = pipeline.rounds_of(self.rounds) * len(self.pipelines) * len(self.names)
         return per_broker * len(self.names) + restarts + reads + jobs
 
 
-Run = Callable[[Workload, Broker, str], runs.Measured]
+Running = TypeVar("Running", Broker, Cluster)
+Run = Callable[[Workload, Running, str], runs.Measured]
 # Called at the start of a step (without values) and at its end (with values).
 Listener = Callable[[str, runs.Measured | None], None]
 
@@ -115,6 +139,14 @@ def compare(plan: Plan, results: Results, listener: Listener) -> None:
         for workload in plan.of(Kind.RESTART):
             for name in plan.restarted(workload):
                 _measure_restart(plan, workload, name, results, listener)
+        for policy in replication.POLICIES:
+            if works := plan.replicated(policy):
+                with _running_clusters(plan, policy) as clustered:
+                    run = replication.run
+                    _warm_up(plan, REPLICATION_WARMUP_SHARE, run, clustered, listener)
+                    _measure_rounds(plan, works, run, clustered, results, listener)
+        for workload in plan.of(Kind.REPLICATED_PARTITIONS):
+            _measure_partitions(plan, workload, results, listener)
     finally:
         shutil.rmtree(plan.directory, ignore_errors=True)
 
@@ -152,11 +184,37 @@ def _running(plan: Plan, settings: dict[str, str] | None = None) -> Iterator[lis
         yield started
 
 
+@contextmanager
+def _running_clusters(plan: Plan, policy: str) -> Iterator[list[Cluster]]:
+    with ExitStack() as stack:
+        settings = {"flush.policy": policy}
+        yield [
+            stack.enter_context(clusters.running(name, plan.directory / f"{name}-three", settings))
+            for name in plan.names
+        ]
+
+
+def _measure_partitions(
+    plan: Plan, workload: Workload, results: Results, listener: Listener
+) -> None:
+    """Every run has a cluster of its own, which loses a broker."""
+    for round_number in range(plan.partition_rounds):
+        for name in alternating(plan.names, round_number):
+            step = f"round {round_number + 1}, {name}: {workload.name}"
+            listener(step, None)
+            wait_for_calm(plan.patience_s)
+            settings = {"flush.policy": workload.flush_policy}
+            with clusters.running(name, plan.directory / f"{name}-three", settings) as cluster:
+                measured = replication.run(workload, cluster, workload.name)
+            _keep(results, workload.name, name, measured)
+            listener(step, measured)
+
+
 def _warm_up(
     plan: Plan,
     shares: Mapping[str, float],
-    run: Run,
-    started: list[Broker],
+    run: Run[Running],
+    started: list[Running],
     listener: Listener,
 ) -> None:
     if not plan.warmup_factor:
@@ -172,8 +230,8 @@ def _warm_up(
 def _measure_rounds(
     plan: Plan,
     loads: list[Workload],
-    run: Run,
-    started: list[Broker],
+    run: Run[Running],
+    started: list[Running],
     results: Results,
     listener: Listener,
 ) -> None:
@@ -198,7 +256,7 @@ def _measure_memory(plan: Plan, started: list[Broker], results: Results) -> None
 
 
 def _least_disturbed(
-    plan: Plan, run: Run, workload: Workload, broker: Broker, topic: str
+    plan: Plan, run: Run[Running], workload: Workload, broker: Running, topic: str
 ) -> runs.Measured:
     """With patience, repeat a run that was disturbed by others; keep the least disturbed one."""
     tries: list[runs.Measured] = []

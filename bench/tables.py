@@ -67,8 +67,33 @@ def sections(results: Results) -> list[Section]:
         *(_readers(results, work) for work in results.of(Kind.READ)),
         _starts(results),
         _restarts(results),
+        *_clusters(results),
     ]
     return [section for section in made if section.rows]
+
+
+def _clusters(results: Results) -> list[Section]:
+    """The tables of three brokers with three replicas."""
+    loads = results.of(Kind.REPLICATED_PRODUCE, Kind.REPLICATED_CONSUME)
+    sent = results.of(Kind.REPLICATED_PRODUCE)
+    away, many = results.of(Kind.CATCH_UP), results.of(Kind.REPLICATED_PARTITIONS)
+    cluster = "Three brokers, three replicas"
+    whole = "of the whole cluster (ZooKeeper included)"
+    tables = (
+        ("throughput, records/s", loads, Metric.RATE),
+        (f"CPU {whole}, s", loads, Metric.BROKER_CPU),
+        (f"CPU {whole} per GB of records, s", loads, Metric.BROKER_CPU_PER_GB),
+        ("the last replica behind the last acknowledgement, s", sent, Metric.BEHIND),
+        ("catch-up of a follower, MB/s", away, Metric.MEGABYTES),
+        ("CPU of the cluster for it, the start included, s", away, Metric.BROKER_CPU),
+        ("start of that follower to all in sync, s", away, Metric.IN_SYNC_AGAIN),
+        ("creation, s", many, Metric.CREATE),
+        ("creation, CPU in s", many, Metric.CREATE_CPU),
+        ("idle, cores used", many, Metric.IDLE_CORES),
+        ("kill of a broker (session 6 s) to all have leaders, s", many, Metric.LEADERS_AGAIN),
+        (f"resident memory {whole}, MB", [*loads, *away, *many], Metric.RESIDENT_AFTER),
+    )
+    return [_section(results, f"{cluster}: {title}", works, one) for title, works, one in tables]
 
 
 def _section(results: Results, title: str, works: list[Workload], metric: Metric) -> Section:

@@ -22,11 +22,16 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 def create(
-    bootstrap: str, topic: str, partitions: int, config: Mapping[str, str] | None = None
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    config: Mapping[str, str] | None = None,
+    *,
+    replicas: int = 1,
 ) -> None:
     """Create a topic and return when every partition has a leader."""
     client = admin(bootstrap)
-    wanted = NewTopic(topic, partitions, 1, config=dict(config or {}))
+    wanted = NewTopic(topic, partitions, replicas, config=dict(config or {}))
     for answer in client.create_topics([wanted]).values():
         answer.result(TIMEOUT_S)
     deadline = time.monotonic() + TIMEOUT_S

@@ -6,6 +6,7 @@ A workload is data; `bench.runs` runs each kind.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 
 class Metric(StrEnum):
@@ -35,6 +36,12 @@ class Metric(StrEnum):
     WORKER_PEAK = "worker_peak_mb"
     WORKERS_TOGETHER = "workers_together_mb"
     COMPILE = "compile_s"
+    BEHIND = "behind_s"
+    IN_SYNC_AGAIN = "in_sync_again_s"
+    CREATE = "create_s"
+    CREATE_CPU = "create_cpu_s"
+    IDLE_CORES = "idle_cores"
+    LEADERS_AGAIN = "leaders_again_s"
 
 
 class Kind(StrEnum):
@@ -53,6 +60,10 @@ class Kind(StrEnum):
     PIPELINE = "pipeline on Spark"
     START = "start"
     RESTART = "restart"
+    REPLICATED_PRODUCE = "replicated produce"
+    REPLICATED_CONSUME = "replicated consume"
+    CATCH_UP = "catch-up of a follower"
+    REPLICATED_PARTITIONS = "many replicated partitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,7 @@ class Workload:
     members: int = 0
     rebalances: int = 0
     beside_kafka: bool = True
+    flush_policy: str = ""
 
     def scaled(self, factor: float) -> "Workload":
         return replace(
@@ -137,6 +149,46 @@ def _pace_beside(name: str, title: str, kind: Kind) -> Workload:
         records=10_000,
         properties={"acks": "1"},
         targets=P99_DOUBLED,
+    )
+
+
+IN_PAGE_CACHE = "Sawlog with flush.policy=os"
+ON_DISK = "Sawlog flushing on three brokers"
+MEMORY_QUARTER = Target(Metric.RESIDENT_AFTER, 0.25)
+
+
+def _replicated(name: str, kind: Kind, title: str, policy: str, **fields: Any) -> Workload:
+    """A row for three brokers. The targets are for Kafka's way of flushing, none."""
+    is_durable = policy == "commit"
+    return Workload(
+        f"{name}-durable" if is_durable else name,
+        f"{title}, {ON_DISK if is_durable else IN_PAGE_CACHE}",
+        kind,
+        targets=() if is_durable else (*_targets(1.0, 0.7), MEMORY_QUARTER),
+        flush_policy=policy,
+        **fields,
+    )
+
+
+def _replicated_rows(policy: str) -> tuple[Workload, ...]:
+    return (
+        _replicated(
+            "replicated-1",
+            Kind.REPLICATED_PRODUCE,
+            "produce 100 B, 6 partitions, 64 KB batches, acks=1",
+            policy,
+            records=3_000_000,
+            properties={"acks": "1", **LARGE_BATCHES},
+        ),
+        _replicated(
+            "replicated-all",
+            Kind.REPLICATED_PRODUCE,
+            "produce 1 KB, 6 partitions, 64 KB batches, acks=all",
+            policy,
+            records=600_000,
+            record_bytes=1_000,
+            properties={"acks": "all", **LARGE_BATCHES},
+        ),
     )
 
 
@@ -312,6 +364,43 @@ WORKLOADS = (
         "offsets-2m",
         "load the offsets of 1,000 groups after 2,000,000 commits",
         Kind.RESTART,
+    ),
+    *_replicated_rows("os"),
+    _replicated(
+        "replicated-consume",
+        Kind.REPLICATED_CONSUME,
+        "consume 100 B, 6 partitions",
+        "os",
+        records=3_000_000,
+        properties={"acks": "1", **LARGE_BATCHES},
+    ),
+    Workload(
+        "catch-up",
+        "600 MB of 1 KB records on 6 partitions, written while the follower was away",
+        Kind.CATCH_UP,
+        records=600_000,
+        record_bytes=1_000,
+        properties={"acks": "1", **LARGE_BATCHES},
+        targets=(
+            Target(Metric.MEGABYTES, 1.0, at_least=True),
+            Target(Metric.BROKER_CPU, 0.7),
+            Target(Metric.IN_SYNC_AGAIN, 1.0),
+        ),
+        flush_policy="os",
+    ),
+    *_replicated_rows("commit"),
+    Workload(
+        "replicated-partitions",
+        "1,000 partitions with three replicas",
+        Kind.REPLICATED_PARTITIONS,
+        partitions=1_000,
+        targets=(
+            Target(Metric.CREATE, 1.0),
+            Target(Metric.IDLE_CORES, 0.7),
+            Target(Metric.LEADERS_AGAIN, 1.0),
+            MEMORY_QUARTER,
+        ),
+        flush_policy="os",
     ),
 )
 BY_NAME = {workload.name: workload for workload in WORKLOADS}

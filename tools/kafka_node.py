@@ -1,4 +1,4 @@
-"""The files and the command line of one Apache Kafka node (KRaft with its own controller).
+"""The files and the command line of one Apache Kafka node (KRaft, broker and controller in one).
 
 A `KafkaNode` writes server.properties, formats the data directory and returns the command that
 starts the broker; `bench/` and `tests/support/kafka/kafka_broker.py` run the process. The jars come
@@ -75,22 +75,30 @@ def java_command(
 class KafkaNode:
     """The files of one node under `directory`; `settings` are added to its server.properties."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        node_id: int = NODE_ID,
+        voters: Mapping[int, str] | None = None,
+    ) -> None:
+        """`voters` has the controller's address of every node; None for a node on its own."""
+        self.node_id = node_id
         self.data = directory / "data"
         self.port = free_port()
         self.bootstrap = f"{HOST}:{self.port}"
         self._properties = directory / "server.properties"
         directory.mkdir(parents=True, exist_ok=True)
-        self._write_properties(settings or {})
+        self._write_properties(voters or {node_id: f"{HOST}:{free_port()}"}, settings or {})
 
-    def _write_properties(self, settings: Mapping[str, str]) -> None:
-        controller = f"{HOST}:{free_port()}"
+    def _write_properties(self, voters: Mapping[int, str], settings: Mapping[str, str]) -> None:
         properties = {
             "process.roles": "broker,controller",
-            "node.id": str(NODE_ID),
-            "controller.quorum.voters": f"{NODE_ID}@{controller}",
+            "node.id": str(self.node_id),
+            "controller.quorum.voters": ",".join(f"{one}@{at}" for one, at in voters.items()),
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{voters[self.node_id]}",
             "log.dirs": str(self.data),
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",

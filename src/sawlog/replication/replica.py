@@ -225,7 +225,8 @@ class Replica:
         if waiting and waiting[-1][0] > offset:  # a duplicate: newer batches wait already
             offset = waiting[-1][0]
         waiting.append((offset, action))
-        self._flush.request(offset)
+        if self.commits_on_flush:
+            self._flush.request(offset)
         if self._log_end_listeners:
             _wake(self._log_end_listeners)  # followers flush at once while a request waits
 

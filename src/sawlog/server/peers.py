@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
+REUSED_BYTES = 1 << 20
+"""A response of up to this size is received into memory that the connection keeps."""
 _RECEIVES_PER_TURN = 16
 """After this many calls it is another connection's turn."""
 
@@ -62,7 +64,9 @@ class SocketTransport:
         self._untried: Iterator[AddressInfo] = iter(())
         self._is_closed = False
         self._unsent = bytearray()
-        self._buffer = bytearray(LENGTH_BYTES)
+        self._length = memoryview(bytearray(LENGTH_BYTES))
+        self._kept = memoryview(b"")  # for frames, one after the other
+        self._buffer = self._length
         self._received = 0
         self._is_in_frame = False
         self._resolving: asyncio.Future[list[AddressInfo]] | None = None
@@ -166,7 +170,7 @@ class SocketTransport:
             for _ in range(_RECEIVES_PER_TURN):
                 if self._socket is None:
                     return  # a response ended the connection
-                count = self._socket.recv_into(memoryview(self._buffer)[self._received :])
+                count = self._socket.recv_into(self._buffer[self._received :])
                 if count == 0:
                     self._lose("closed by the peer")
                     return
@@ -185,11 +189,20 @@ class SocketTransport:
         full, self._received = self._buffer, 0
         if self._is_in_frame:
             self._is_in_frame = False
-            self._buffer = bytearray(LENGTH_BYTES)
-            self._events.received(self, memoryview(full))
+            self._buffer = self._length
+            self._events.received(self, full)
         else:
-            self._buffer = bytearray(read_length(full, MAX_RESPONSE_BYTES))
+            self._buffer = self._frame_memory(read_length(full, MAX_RESPONSE_BYTES))
             self._is_in_frame = True
+
+    def _frame_memory(self, size: int) -> memoryview:
+        if size > len(self._kept):
+            # With room to grow: new memory costs a page fault every 4 KiB.
+            fresh = memoryview(bytearray(max(size, min(2 * size, REUSED_BYTES))))
+            if size > REUSED_BYTES:
+                return fresh
+            self._kept = fresh
+        return self._kept[:size]
 
     # The end
 

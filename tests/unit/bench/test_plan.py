@@ -49,3 +49,17 @@ def test_steps_count_every_run_of_every_broker() -> None:
     assert plan("--only", "recovery", "--brokers", "kafka").steps() == 0
     assert plan("--only", "offsets").steps() == 2
     assert plan("--only", "compaction-100", "--rounds", "3").steps() == 8
+
+
+def test_clusters_are_warmed_up_once_per_flush_policy() -> None:
+    assert plan("--only", "replicated-1", "--no-warmup", "--rounds", "3").steps() == 6
+    assert plan("--only", "replicated-1", "--rounds", "1").steps() == 2 * 3
+    both = plan("--only", "replicated-1,replicated-1-durable", "--rounds", "1")
+    assert both.steps() == 2 * 6
+    assert [work.name for work in both.replicated("commit")] == ["replicated-1-durable"]
+
+
+def test_thousand_partitions_have_clusters_of_their_own_in_three_rounds_at_most() -> None:
+    chosen = plan("--only", "replicated-partitions", "--rounds", "5")
+    assert chosen.replicated("os") == []
+    assert chosen.steps() == 6

@@ -116,3 +116,24 @@ def test_a_bar_stays_inside_the_chart() -> None:
 def test_labels_are_escaped() -> None:
     drawn = chart.draw([chart.Group("a < b & c", ())])
     assert "a < b & c" in [one.text for one in ET.fromstring(drawn).iter(f"{SVG}text")]
+
+
+def test_the_rows_of_a_cluster_count_its_whole_memory_and_cpu() -> None:
+    results = Results(rounds=1)
+    for broker, cpu_s, memory_mb, cores in (
+        (Name.KAFKA, 6.0, 1_300.0, 0.2),
+        (Name.SAWLOG, 1.5, 260.0, 0.05),
+    ):
+        results.add("replicated-all", broker, Metric.BROKER_CPU, cpu_s)
+        results.add("replicated-all", broker, Metric.RESIDENT_AFTER, memory_mb)
+        results.add("replicated-all-durable", broker, Metric.BROKER_CPU, cpu_s)
+        results.add("replicated-partitions", broker, Metric.IDLE_CORES, cores)
+    by_title = {section.title: section for section in tables.sections(results)}
+    cluster = "Three brokers, three replicas"
+    whole = "of the whole cluster (ZooKeeper included)"
+    cpu = by_title[f"{cluster}: CPU {whole}, s"].rows
+    assert [row[3:] for row in cpu] == [("0.25", "<= 0.7", "yes"), ("0.25", "", "")]
+    memory = by_title[f"{cluster}: resident memory {whole}, MB"].rows
+    assert memory[0][1:] == ("1,300", "260", "0.20", "<= 0.25", "yes")
+    assert by_title[f"{cluster}: idle, cores used"].rows[0][3:] == ("0.25", "<= 0.7", "yes")
+    assert "CPU when idle | 0.25 | <= 0.7 | yes |" in document.render(results)

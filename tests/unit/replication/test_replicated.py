@@ -21,7 +21,7 @@ BROKER_EPOCH = 10
 class World:
     """Node 1, which leads in epoch 1, and its follower, node 2."""
 
-    def __init__(self, *isr: NodeId) -> None:
+    def __init__(self, *isr: NodeId, commits_on_flush: bool = True) -> None:
         self.storage = SimulatedStorage()
         self.schedule = self.storage.schedule
         self.writes = IsrWrites()
@@ -35,7 +35,7 @@ class World:
             self.schedule,
             self.schedule,
             live_brokers=lambda: brokers,
-            commits_on_flush=True,
+            commits_on_flush=commits_on_flush,
             lag_max_ms=lambda: LAG_MAX_MS,
             isr_writer=self.writes,
             is_suspended=lambda: self.writes.is_suspended,
@@ -80,6 +80,14 @@ def test_a_waiter_succeeds_when_the_follower_has_flushed() -> None:
     world.fetch(end_offset, end_offset)
     assert world.outcomes == [None]
     assert world.replica.high_watermark == end_offset
+
+
+def test_a_waiter_for_followers_does_not_flush_if_commits_need_no_flush() -> None:
+    world = World(OWN, OTHER, commits_on_flush=False)
+    end_offset = world.append()
+    world.fetch(end_offset, -1)
+    assert world.outcomes == [None]
+    assert world.storage.log.flushed_offset == 0
 
 
 def test_a_waiter_of_an_ended_epoch_fails_even_if_its_offset_is_committed_later() -> None:

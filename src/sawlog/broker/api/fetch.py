@@ -293,7 +293,9 @@ class _Fetch:
             self._request.reply(self.response())
 
     def expire(self) -> None:
-        self.read()
+        # The results of a follower's fetch are current: every event of its partitions reads again.
+        if self._replica_id < 0 or self._next_read is not None:
+            self.read()
         self._complete()
 
     def abandon(self) -> None:
