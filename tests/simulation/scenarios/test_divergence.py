@@ -1,13 +1,9 @@
 """Logs of Kafka that diverged where two leaders had appended."""
 
-import pytest
-
 from sawlog.core.ids import NodeId
 from sawlog.simulation.world.faults import Fault, FaultKind
 from support.simulation.planted_bugs import DEAF_FOLLOWERS
-from support.simulation.scenario import ONE, Scenario
-
-SEEDS = pytest.mark.parametrize("seed", range(2))
+from support.simulation.scenario import ONE, SEEDS, Scenario
 
 
 @SEEDS

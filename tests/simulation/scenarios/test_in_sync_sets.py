@@ -1,12 +1,8 @@
 """In-sync sets of Kafka that named a replica without the data, or held up the watermark."""
 
-import pytest
-
 from sawlog.simulation.world.faults import Fault, FaultKind
 from support.simulation.planted_bugs import LOST_ANSWERS, OLD_WATERMARKS
-from support.simulation.scenario import ONE, TWO, Scenario
-
-SEEDS = pytest.mark.parametrize("seed", range(2))
+from support.simulation.scenario import ONE, SEEDS, TWO, Scenario
 
 
 @SEEDS
