@@ -2,15 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from sawlog.simulation.world.faults import FaultKind
-from support.simulation.scenario import Scenario
+from support.simulation.scenario import SEEDS, Scenario
 
 if TYPE_CHECKING:
     from sawlog.core.ids import NodeId
-
-SEEDS = pytest.mark.parametrize("seed", range(2))
 
 
 @SEEDS

@@ -1,12 +1,9 @@
 """Brokers of Kafka that did not come back after their ZooKeeper session was over."""
 
-import pytest
-
 from sawlog.core.ids import NodeId
 from sawlog.simulation.world.faults import Fault, FaultKind
-from support.simulation.scenario import ONE, TWO, Scenario
+from support.simulation.scenario import ONE, SEEDS, TWO, Scenario
 
-SEEDS = pytest.mark.parametrize("seed", range(2))
 ALL_PARTITIONS = {0, 1, 2}
 
 

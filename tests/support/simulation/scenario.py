@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+import pytest
+
 from sawlog.core.ids import NodeId
 from sawlog.simulation.history.history import ACKS_ALL, Outcome
 from sawlog.simulation.world.faults import Fault, FaultKind
@@ -9,6 +11,9 @@ from sawlog.simulation.world.simulated_node import SimulatedNode
 from sawlog.simulation.world.simulation import RunResult, Simulation, SimulationOptions
 
 OPTIONS = SimulationOptions(brokers=3, duration_ms=14_000)
+SEEDS = pytest.mark.parametrize(
+    "seed", [pytest.param(1, marks=pytest.mark.long), pytest.param(0, marks=pytest.mark.soak)]
+)
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 
 
