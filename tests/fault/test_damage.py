@@ -299,8 +299,7 @@ class TestTheJournalOfTheStore:
 
 def refusal(data: Path) -> str:
     """What a broker says that does not start; it ends by itself, with a code that says so."""
-    server = SawlogServer.__new__(SawlogServer)
-    server.data, server.host, server.port, server.settings = data, "127.0.0.1", 0, {}
+    server = SawlogServer(data.parent, is_started=False)
     server.launch()
     code = server.process.wait()
     assert code not in (0, -9)

@@ -16,7 +16,12 @@ class SawlogServer:
     """One broker on loopback. `restart` keeps its port and data."""
 
     def __init__(
-        self, directory: Path, settings: Mapping[str, str] | None = None, node_id: int = NODE_ID
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        node_id: int = NODE_ID,
+        *,
+        is_started: bool = True,
     ) -> None:
         self.node_id = node_id
         self.data = directory / "data"
@@ -24,7 +29,8 @@ class SawlogServer:
         self.port = free_port()
         self.settings = KEEP_OLD_RECORDS | dict(settings or {})
         directory.mkdir(parents=True, exist_ok=True)
-        self.start()
+        if is_started:
+            self.start()
 
     @property
     def bootstrap(self) -> str:
