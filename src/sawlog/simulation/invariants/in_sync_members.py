@@ -26,7 +26,7 @@ class InSyncMembers(NoInvariant):
         before, now = change.before, change.now
         if before is None:
             return
-        if now.leader not in (before.leader, NO_NODE):
+        if now.leader != NO_NODE and now.leader_epoch > before.leader_epoch:
             self._elected(change, before.member(now.leader))
         for member in now.members:
             if before.member(member.node) is None:
