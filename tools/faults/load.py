@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from sawlog.simulation.history.checks import check_history
@@ -78,8 +78,20 @@ class Load:
         return {"bootstrap.servers": self._bootstrap}
 
     def _create_topic(self) -> None:
+        """Create the topic once the broker that is asked knows all three."""
         admin = AdminClient(self._common() | QUICK)
-        admin.create_topics([NewTopic(self.topic, self.partitions, 3)])[self.topic].result(60)
+
+        def is_created() -> bool:
+            new = NewTopic(self.topic, self.partitions, 3)
+            try:
+                admin.create_topics([new])[self.topic].result(60)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
+                    raise
+                return False
+            return True
+
+        wait_for(is_created, "three brokers are known")
 
     def _now_ms(self) -> int:
         return int((time.monotonic() - self._began) * 1000)

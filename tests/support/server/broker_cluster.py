@@ -32,6 +32,13 @@ class BrokerCluster:
             node: SawlogServer(directory / str(node), {**settings, "broker.rack": rack}, node)
             for node, rack in RACKS.items()
         }
+        processes = [server.process for server in self.servers.values()]
+        wait_until(lambda: all(map(self._knows_all, self.servers.values())), *processes)
+
+    def _knows_all(self, server: SawlogServer) -> bool:
+        """Whether a broker has heard of all brokers: the last ones register after it is ready."""
+        with Admin(server.bootstrap) as admin:
+            return len(admin.describe_cluster().nodes) == len(self.servers)
 
     @property
     def bootstrap(self) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from sawlog.client import Admin
 from support.process import ServerProcess, wait_until
 from tools.kafka_node import free_port
 
@@ -35,6 +36,12 @@ class LocalCluster:
     def start(self) -> None:
         self.process = ServerProcess(up_command(self.data, self.brokers, *self.options))
         self.bootstrap = self.process.wait_for_line(READY)["servers"]
+        wait_until(lambda: all(map(self._knows_all, self.bootstrap.split(","))), self.process)
+
+    def _knows_all(self, broker: str) -> bool:
+        """Whether a broker has heard of all brokers: the last ones register after it is ready."""
+        with Admin(broker) as admin:
+            return len(admin.describe_cluster().nodes) == self.brokers
 
     def started(self, name: str) -> list[int]:
         """The ids of the processes of this name, the present one last."""
