@@ -42,6 +42,10 @@ KINDS = (
     "aiokafka-range",
     "kafka-python-range",
 )
+REUSES_OFFSETS = ("kafka-python-range",)
+"""kafka-python 3.0 keeps a request for committed offsets that was pending when its poll ended, and
+takes the result for the same partitions of a later generation: after a pause it reads and commits
+from an offset that others have passed (`ConsumerCoordinator._offset_fetch_futures`)."""
 OURS = ("sawlog-range", "sawlog-cooperative", "sawlog-consumer")
 PROCESSES, MEMBERS_PER_PROCESS = 2, 2  # of each kind: twenty members in total
 PAUSED_S = 9
@@ -199,7 +203,8 @@ def test_groups_survive_joins_leaves_kills_and_pauses(
             events = group.journal.events
             check([*events, *removals(events, group.name, lines + server.process.lines)])
             assert {DIED, RESUMED} <= {event.kind for event in group.journal.events}
-            assert decreasing_commits(library, group.name, TOPIC, events) == []
+            if group.kind not in REUSES_OFFSETS:
+                assert decreasing_commits(library, group.name, TOPIC, events) == []
         server.stop()
     finally:
         for group in groups:
