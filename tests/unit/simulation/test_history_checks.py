@@ -25,7 +25,8 @@ def test_a_group_has_read_everything_below_its_committed_offset() -> None:
 
 
 @pytest.mark.parametrize(
-    "polls", [(read(0), read(2)), (read(0), read(1, 2, group="other")), (read(0), read(1, group=""))]
+    "polls",
+    [(read(0), read(2)), (read(0), read(1, 2, group="other")), (read(0), read(1, group=""))],
 )
 def test_a_record_that_a_group_skipped_is_found(polls: tuple[Poll, ...]) -> None:
     with pytest.raises(Violation, match=r"no member has read b'b' at offset 1"):
