@@ -303,7 +303,7 @@ class Replicas:
                     recovery_point=recovery_point,
                 )
         for name in [
-            name for name in self._directory.damaged.offsets if not self._is_assigned(name)
+            name for name in self._directory.damaged.entries if not self._is_assigned(name)
         ]:
             self._directory.forget_damage(name)
 

@@ -84,10 +84,16 @@ class IsrChanges:
         self._send(write)
 
     def leave_isr(
-        self, name: TopicPartition, topic_id: TopicId, partition_epoch: int, done: OnWritten
+        self,
+        name: TopicPartition,
+        topic_id: TopicId,
+        partition_epoch: int,
+        last_epoch: int,
+        done: OnWritten,
     ) -> None:
         """Take this broker, whose log lost records, out of the in-sync set, and out of the lead if
-        it has that. The last member stays, as one that no clean election chooses."""
+        it has that. The last member stays, as one that no clean election chooses. `last_epoch` is
+        the newest leader epoch that the log had before."""
         topic = self._view.topics.get(name.topic) if self._view.is_loaded else None
         state = None if topic is None else topic.states.get(name.partition)
         if topic is None or state is None or topic.assignment.topic_id != topic_id:
@@ -99,7 +105,7 @@ class IsrChanges:
         path = znodes.state_path(name.topic, name.partition)
         own = self._member.node_id
         is_elected = state.leader == own and self._view.is_leading(state)
-        new = znodes.encode_state(without_damaged_replica(state, own, is_elected=is_elected))
+        new = without_damaged_replica(state, own, is_elected=is_elected, last_epoch=last_epoch)
 
         def answered(result: list[Result] | StoreError) -> None:
             if isinstance(result, StoreError):
@@ -111,7 +117,7 @@ class IsrChanges:
         self._store.multi(
             [
                 Check(znodes.topic_path(name.topic), topic.assignment.version),
-                SetData(path, new, partition_epoch),
+                SetData(path, znodes.encode_state(new), partition_epoch),
             ],
             answered,
             urgent=True,

@@ -43,10 +43,15 @@ class FollowerProgress:
 
     def __init__(self, caught_up_ms: int) -> None:
         self.broker_epoch = -1
-        self.reset(caught_up_ms)
+        self._reset(caught_up_ms)
 
-    def reset(self, caught_up_ms: int) -> None:
-        """Forget everything: another process fetches for the follower from now on."""
+    def restarted(self, broker_epoch: int, *, is_member: bool) -> None:
+        """Forget all offsets: another process fetches for the follower from now on. A member keeps
+        the time at which it was caught up, so that one that restarts again and again leaves."""
+        self.broker_epoch = broker_epoch
+        self._reset(self.caught_up_ms if is_member else NEVER_MS)
+
+    def _reset(self, caught_up_ms: int) -> None:
         self.end_offset = NOTHING
         self.flushed_offset = NOTHING
         self.start_offset = NOTHING

@@ -25,7 +25,13 @@ class IsrWriter(Protocol):
         ...
 
     def leave_isr(
-        self, name: TopicPartition, topic_id: TopicId, partition_epoch: int, done: IsrWritten
+        self,
+        name: TopicPartition,
+        topic_id: TopicId,
+        partition_epoch: int,
+        last_epoch: int,
+        done: IsrWritten,
     ) -> None:
-        """Take this broker's damaged replica out of the in-sync set (compare-and-set)."""
+        """Take this broker's damaged replica out of the in-sync set (compare-and-set); its log had
+        no record of a newer leader epoch than `last_epoch`."""
         ...

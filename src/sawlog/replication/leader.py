@@ -109,8 +109,13 @@ class Leader:
     # Images
 
     def adopt(self, image: PartitionImage) -> None:
-        """Take over assignment and in-sync set of a newer image of the same leader epoch."""
+        """Take over assignment and in-sync set of a newer image of the same leader epoch. A member
+        that restarted counts with nothing until its new process has fetched."""
         self._set_in_sync(self.in_sync.adopt(image))
+        for member in self.in_sync.stored:
+            progress = self.followers.get(member.node)
+            if progress is not None and 0 <= progress.broker_epoch < member.broker_epoch:
+                progress.restarted(member.broker_epoch, is_member=True)
         self._follow_assignment(image.replicas)
 
     def _follow_assignment(self, replicas: tuple[NodeId, ...]) -> None:
@@ -178,7 +183,7 @@ class Leader:
             )
         now_ms = self._context.clock.monotonic_ms()
         if progress.broker_epoch >= 0 and fetch.broker_epoch != progress.broker_epoch:
-            progress.reset(now_ms if fetch.node in self._maximal else NEVER_MS)
+            progress.restarted(fetch.broker_epoch, is_member=fetch.node in self._maximal)
         progress.fetched(
             fetch, leader_end_offset=leader_end_offset, by_flush=self._by_flush, now_ms=now_ms
         )

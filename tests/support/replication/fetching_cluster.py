@@ -129,9 +129,14 @@ class IsrWriterOf:
         self._node = node
 
     def leave_isr(
-        self, _name: TopicPartition, _topic_id: TopicId, partition_epoch: int, done: IsrWritten
+        self,
+        _name: TopicPartition,
+        _topic_id: TopicId,
+        partition_epoch: int,
+        last_epoch: int,
+        done: IsrWritten,
     ) -> None:
-        self._cluster.leave_isr(self._node, partition_epoch, done)
+        self._cluster.leave_isr(self._node, partition_epoch, last_epoch, done)
 
 
 class FetchingBroker:
@@ -321,7 +326,9 @@ class FetchingCluster:
 
         self.schedule.after(1, write)
 
-    def leave_isr(self, node: NodeId, partition_epoch: int, done: IsrWritten) -> None:
+    def leave_isr(
+        self, node: NodeId, partition_epoch: int, last_epoch: int, done: IsrWritten
+    ) -> None:
         """Write what a broker with a damaged log asks for, as the real one does."""
 
         def write() -> None:
@@ -330,7 +337,9 @@ class FetchingCluster:
                 return
             state = self.state
             stored = PartitionState(state.leader, state.leader_epoch, state.members, 0)
-            new = without_damaged_replica(stored, node, is_elected=state.leader == node)
+            new = without_damaged_replica(
+                stored, node, is_elected=state.leader == node, last_epoch=last_epoch
+            )
             done(partition_epoch + 1)
             self._change(
                 state._replace(

@@ -38,7 +38,12 @@ class IsrWrites:
         self.writes.append(IsrWrite(leader_epoch, members, partition_epoch, done))
 
     def leave_isr(
-        self, _name: TopicPartition, _topic_id: TopicId, _partition_epoch: int, _done: IsrWritten
+        self,
+        _name: TopicPartition,
+        _topic_id: TopicId,
+        _partition_epoch: int,
+        _last_epoch: int,
+        _done: IsrWritten,
     ) -> None:
         raise AssertionError("no log of these tests is damaged")
 
