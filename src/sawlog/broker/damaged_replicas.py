@@ -75,11 +75,7 @@ class DamagedReplicas:
         return state._replace(leader=NO_NODE) if is_leader else state
 
     def _truncate(self, log: "Log") -> None:
-        offset = self._logs.entries[log.tp].offset
-        if offset < log.segments.base_offset:
-            log.restart_at(offset)
-        elif offset < log.end_offset:
-            _truncate_damaged(log, offset)
+        truncate_damaged(log, self._logs.entries[log.tp].offset)
         self._logs.truncated(log.tp)
 
     def _repaired(self, name: TopicPartition) -> None:
@@ -148,9 +144,14 @@ class DamagedReplicas:
             self._leave(replica, state)
 
 
-def _truncate_damaged(log: "Log", offset: int) -> None:
+def truncate_damaged(log: "Log", offset: int) -> None:
     """Truncate at `offset`, or earlier if no sound batch shows where that is: at the start of its
     segment, else of the log. The leader has the records."""
+    if offset >= log.end_offset:
+        return
+    if offset < log.segments.base_offset:
+        log.restart_at(offset)
+        return
     for cut in (offset, log.segments.holding(offset).base_offset):
         try:
             log.truncate(cut)

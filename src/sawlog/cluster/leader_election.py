@@ -3,9 +3,8 @@
 The leader is the first live replica in the assignment's order that is in sync and still has the
 data directory in which it caught up (guarantee 16). With `flush.policy=commit` such a replica has
 every acknowledged record, whatever stopped it; with `flush.policy=os` only if its last stop was
-clean. Such a replica also stays in the set of a live leader when it restarts. The present broker
-epochs of the members are written in both cases. A leader that restarted is elected again with a new
-leader epoch, because only one process may append in an epoch.
+clean. So it also stays in a live leader's set when it restarts, under its new broker epoch. A
+restarted leader is elected again: only one process may append in a leader epoch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -152,6 +151,18 @@ def without_damaged_replica(
     if old.leader != node:
         return state
     return state._replace(leader=NO_NODE, leader_epoch=LeaderEpoch(old.leader_epoch + 1))
+
+
+def handed_on(old: PartitionState, node: NodeId) -> PartitionState | None:
+    """Return the state without a member that has a corrupt batch; None if there is no other member.
+    The leader epoch is new in any case, so that no earlier fetch of the replica counts, and the
+    replica may truncate its log when it sees the state."""
+    left = tuple(member for member in old.members if member.node != node)
+    if not left or len(left) == len(old.members):
+        return None
+    leader = NO_NODE if old.leader == node else old.leader
+    epoch = LeaderEpoch(old.leader_epoch + 1)
+    return old._replace(leader=leader, leader_epoch=epoch, members=left)
 
 
 # A partition with a live leader

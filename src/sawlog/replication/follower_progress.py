@@ -36,6 +36,7 @@ class FollowerProgress:
         "broker_epoch",
         "caught_up_ms",
         "end_offset",
+        "fetched_ms",
         "flushed_offset",
         "has_fetched",
         "start_offset",
@@ -43,6 +44,7 @@ class FollowerProgress:
 
     def __init__(self, caught_up_ms: int) -> None:
         self.broker_epoch = -1
+        self.fetched_ms = NEVER_MS
         self._reset(caught_up_ms)
 
     def restarted(self, broker_epoch: int, *, is_member: bool) -> None:
@@ -65,6 +67,7 @@ class FollowerProgress:
     ) -> None:
         """Take over the offsets of a fetch. With `by_flush` only flushed records count."""
         self.broker_epoch = fetch.broker_epoch
+        self.fetched_ms = now_ms
         self.end_offset = fetch.fetch_offset
         self.flushed_offset = min(fetch.flushed_offset, fetch.fetch_offset)
         self.start_offset = fetch.start_offset

@@ -35,3 +35,10 @@ class IsrWriter(Protocol):
         """Take this broker's damaged replica out of the in-sync set (compare-and-set); its log had
         no record of a newer leader epoch than `last_epoch`."""
         ...
+
+    def hand_on(
+        self, name: TopicPartition, topic_id: TopicId, partition_epoch: int, done: IsrWritten
+    ) -> None:
+        """Take this broker's replica, which has a corrupt batch, out of an in-sync set that has
+        other members, in a new leader epoch (compare-and-set)."""
+        ...

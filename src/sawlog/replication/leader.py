@@ -22,6 +22,9 @@ from sawlog.replication.isr_writer import IsrWriter
 
 logger = EventLogger(__name__)
 
+LIVE_MS = 2_000
+"""A follower fetches again after replica.fetch.wait.max.ms, 500 ms by default, and after a corrupt
+batch after replica.fetch.backoff.ms, a second by default."""
 ISR_RETRY_MS = 500
 """Delay before a change of an in-sync set is written again that failed."""
 
@@ -235,6 +238,18 @@ class Leader:
                 (p.start_offset for node, p in self.followers.items() if node in brokers),
                 default=own_start_offset,
             ),
+        )
+
+    @property
+    def has_live_member(self) -> bool:
+        """Whether another member of the stored set, which has all that was committed, fetches."""
+        now_ms = self._context.clock.monotonic_ms()
+        return any(
+            progress.has_fetched
+            and now_ms - progress.fetched_ms <= LIVE_MS
+            and self._is_alive(node, progress)
+            for node, progress in self.followers.items()
+            if self.in_sync.member(node) is not None
         )
 
     # Changes of the in-sync set

@@ -139,6 +139,12 @@ def _suffixed(tp: TopicPartition, unique: bytes, ending: str) -> str:
 # Checkpoints: a version, a count, and one line per entry
 
 
+def parse_segment_name(path: str) -> int | None:
+    """The base offset in the path of a segment file; None if it is not one."""
+    name = path.rsplit("/", 1)[-1].partition(".")
+    return int(name[0]) if name[0].isdigit() and name[2] == LOG[1:] else None
+
+
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     lines = [f"0\n{len(offsets)}\n"]
     lines += [f"{tp[0]} {tp[1]} {offset}\n" for tp, offset in offsets.items()]

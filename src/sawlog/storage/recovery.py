@@ -44,6 +44,8 @@ class RecoveryReport:
     damaged_logs: int = 0  # with a bad batch, or a gap, below the recovery point
     lost: dict[TopicPartition, DamagedLog] = field(default_factory=dict)
     """The logs that ended before their recovery point."""
+    corrupt_from: dict[TopicPartition, int] = field(default_factory=dict)
+    """The offset of the first bad batch of each other log with one below its recovery point."""
 
     def add(self, recovery: "LogRecovery") -> None:
         """Add the outcome of one log that had to be recovered."""
@@ -53,6 +55,8 @@ class RecoveryReport:
         self.damaged_logs += recovery.is_damaged
         if recovery.lost_from is not None:
             self.lost[recovery.tp] = DamagedLog(recovery.lost_from, recovery.last_epoch)
+        elif recovery.damaged_from is not None:
+            self.corrupt_from[recovery.tp] = recovery.damaged_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +197,7 @@ class LogRecovery:
         self._confirmed: list[int] = []  # snapshots beyond the point that agree with the batches
         self._ends_in_damage = False  # before the recovery point, and no sound batch follows
         self.is_damaged = False  # below the recovery point
-        self._damaged_from: int | None = None  # the offset of the first bad batch there
+        self.damaged_from: int | None = None  # the offset of the first bad batch there
         self.lost_from: int | None = None  # the first lost offset, if the end is missing
         self.last_epoch = UNKNOWN_EPOCH  # before anything was lost
         self.checked_bytes = 0
@@ -232,8 +236,8 @@ class LogRecovery:
         self._check_segments()
         if self._end_offset < self._point:
             self.is_damaged = True
-            is_before = self._damaged_from is not None and self._damaged_from < self._end_offset
-            self.lost_from = self._damaged_from if is_before else self._end_offset
+            is_before = self.damaged_from is not None and self.damaged_from < self._end_offset
+            self.lost_from = self.damaged_from if is_before else self._end_offset
             self._skip_missing(self._point if self._ends_in_damage else self._assigned_below)
         self._producers.expire(expiration_ms)
 
@@ -364,8 +368,8 @@ class LogRecovery:
 
     def _report_damage(self, damage: Damage, next_batch: BatchHeader | None) -> None:
         self.is_damaged = True
-        if self._damaged_from is None:
-            self._damaged_from = self._next_offset
+        if self.damaged_from is None:
+            self.damaged_from = self._next_offset
         logger.error(
             "damage below the recovery point",
             log=str(self.tp),

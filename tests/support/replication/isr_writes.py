@@ -47,6 +47,11 @@ class IsrWrites:
     ) -> None:
         raise AssertionError("no log of these tests is damaged")
 
+    def hand_on(
+        self, _name: TopicPartition, _topic_id: TopicId, _partition_epoch: int, _done: IsrWritten
+    ) -> None:
+        raise AssertionError("no log of these tests is corrupt")
+
     def succeed(self) -> None:
         write = self.writes.pop(0)
         write.done(write.partition_epoch + 1)

@@ -1,8 +1,8 @@
 """Guarantees 7, 14a and 16: which replicas may join the in-sync set, and which of it may lead.
 
 A replica joins with everything committed, under the present epoch of its broker. The entry of a
-member that restarted gets the present epoch, too: on the same data directory the replica is the
-member that it was, on another one it joins. A replica is elected only out of the stored set, on the
+member that restarted gets a newer epoch: on the same data directory the replica is the member that
+it was, on another one it joins. A replica is elected only out of the stored set, on the
 data directory that it had.
 """
 
@@ -36,10 +36,16 @@ class InSyncMembers(NoInvariant):
             if entry is None or entry.directory_id != member.directory_id:
                 self._joined(change, member)
             elif entry.broker_epoch != member.broker_epoch:
-                self._restarted(change, member)
+                self._restarted(change, entry, member)
 
     def _joined(self, change: StateChange, member: InSyncMember) -> None:
-        self._check_epoch(change, member)
+        broker = self._registered(member)
+        if broker is not None and broker.epoch > member.broker_epoch:
+            raise Violation(
+                "14a",
+                f"{change.partition.key}: broker {member.node} joined the in-sync set under its "
+                f"earlier epoch {member.broker_epoch}; it is {broker.epoch} now",
+            )
         replica, committed = self._replica(change, member), change.partition.high_watermark
         if replica is not None and replica.log.flushed_offset < committed:
             raise Violation(
@@ -48,12 +54,19 @@ class InSyncMembers(NoInvariant):
                 f"{replica.log.flushed_offset} flushed; {committed} was committed",
             )
 
-    def _restarted(self, change: StateChange, member: InSyncMember) -> None:
+    def _restarted(self, change: StateChange, entry: InSyncMember, member: InSyncMember) -> None:
         """The entry has a new broker epoch. That process has what it had as a member; how much of
-        it was flushed, only the earlier process knew."""
-        self._check_epoch(change, member)
+        it was flushed, only the earlier process knew. The broker may have restarted once more since
+        the controller looked: the replica was a member before, so that is no addition."""
+        if member.broker_epoch < entry.broker_epoch:
+            raise Violation(
+                "14a",
+                f"{change.partition.key}: the entry of broker {member.node} went back from the "
+                f"epoch {entry.broker_epoch} to {member.broker_epoch}",
+            )
         broker = self._registered(member)
-        if broker is not None and broker.directory_id != member.directory_id:
+        is_present = broker is not None and broker.epoch == member.broker_epoch
+        if broker is not None and is_present and broker.directory_id != member.directory_id:
             raise Violation(
                 "14a",
                 f"{change.partition.key}: broker {member.node} stayed in the in-sync set with the "
@@ -73,15 +86,6 @@ class InSyncMembers(NoInvariant):
         if tree.exists(path) is None:
             return None
         return znodes.decode_broker(member.node, tree.get(path))
-
-    def _check_epoch(self, change: StateChange, member: InSyncMember) -> None:
-        broker = self._registered(member)
-        if broker is not None and broker.epoch > member.broker_epoch:
-            raise Violation(
-                "14a",
-                f"{change.partition.key}: broker {member.node} got into the in-sync set under its "
-                f"earlier epoch {member.broker_epoch}; it is {broker.epoch} now",
-            )
 
     def _replica(self, change: StateChange, member: InSyncMember) -> "Replica | None":
         """The replica of the member's process, if that runs and has opened its log."""
