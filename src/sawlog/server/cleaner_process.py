@@ -3,6 +3,11 @@
 The process (`cleaner_main.py`) has a lower priority, so the event loop keeps its core. It does one
 request at a time, and a request writes one group of `.cleaned` files: a worker whose broker was
 killed cannot touch the files of the next one. `stop` kills it, which also frees its memory.
+
+The worker has a process group of its own in the broker's session: Ctrl-C at the terminal is for the
+broker only, and a worker that was stopped (SIGSTOP) before it called `end_with_parent` gets SIGHUP
+and SIGCONT from the kernel when its broker ends, because its group is orphaned then. A new session
+would be orphaned from the start, and the worker would stay.
 """
 
 import asyncio
@@ -56,7 +61,7 @@ class CleanerProcess:
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C at the terminal is for the broker only
+                process_group=0,  # not a session: see the module
             )
         except OSError as error:
             raise DiskError(data_directory, f"cannot start a process: {error}") from error
