@@ -3,11 +3,6 @@
 The process (`cleaner_main.py`) has a lower priority, so the event loop keeps its core. It does one
 request at a time, and a request writes one group of `.cleaned` files: a worker whose broker was
 killed cannot touch the files of the next one. `stop` kills it, which also frees its memory.
-
-The worker has a process group of its own in the broker's session: Ctrl-C at the terminal is for the
-broker only, and a worker that was stopped (SIGSTOP) before it called `end_with_parent` gets SIGHUP
-and SIGCONT from the kernel when its broker ends, because its group is orphaned then. A new session
-would be orphaned from the start, and the worker would stay.
 """
 
 import asyncio
@@ -26,6 +21,11 @@ logger = EventLogger(__name__)
 
 MODULE = "sawlog.server.cleaner_main"
 REAP_MS = 20
+OWN_GROUP = 0
+"""A process group of its own: Ctrl-C at the terminal is for the broker only. It stays in the
+broker's session, so that the group is orphaned when the broker ends: the kernel sends SIGHUP and
+SIGCONT to a worker that was stopped (SIGSTOP) before it called `end_with_parent`. A group that
+begins a session is orphaned from the start, and such a worker would stay."""
 _READ_BYTES = 1 << 16
 
 Result = MapResult | CleanResult | CleanerFailure
@@ -61,7 +61,7 @@ class CleanerProcess:
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                process_group=0,  # not a session: see the module
+                process_group=OWN_GROUP,
             )
         except OSError as error:
             raise DiskError(data_directory, f"cannot start a process: {error}") from error
