@@ -166,7 +166,7 @@ def watermark_over_the_pending_set(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InSyncSet, "maximal_isr", pending_only)
 
 
-@bug("6", faults=LOST_ANSWERS, seed=1)
+@bug("6", "14b", faults=LOST_ANSWERS)
 def watermark_over_the_stored_set_only(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InSyncSet, "maximal_isr", lambda self: frozenset(self.nodes()))
     patch.setattr(Leader, "_is_joining", lambda *_: False)

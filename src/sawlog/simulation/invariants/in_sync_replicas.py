@@ -29,8 +29,10 @@ class InSyncReplicas(NoInvariant):
                 f"{change} is in sync, and its log ends at {now.end_offset}; {committed} was "
                 "committed",
             )
-        if change.leads and self._commits_on_flush:
-            self._check_flushed(change)
+        if change.leads and (
+            change.before is None or change.before.high_watermark != now.high_watermark
+        ):
+            self._check_members(change)
 
     def _remember(self, change: ReplicaChange) -> None:
         key = (change.node.id, change.partition.key)
@@ -41,12 +43,16 @@ class InSyncReplicas(NoInvariant):
         self._flushed[key] = (change.node.disk, flushed)
         self._ends[key] = change.now.end_offset
 
-    def _check_flushed(self, change: ReplicaChange) -> None:
-        stored, before = change.partition.stored, change.before
+    def _check_members(self, change: ReplicaChange) -> None:
+        """Check a watermark that has moved: every member of the stored set, and of the sets that
+        the leader knows, stored and pending, has reached it."""
+        stored, leader = change.partition.stored, change.replica.leader
         watermark = change.now.high_watermark
-        if stored is None or (before is not None and before.high_watermark == watermark):
-            return
-        for member in stored.isr:
+        members = set() if stored is None else set(stored.isr)
+        if leader is not None and change.leads_newest:
+            known = leader.in_sync
+            members |= {member.node for member in known.stored + (known.pending or ())}
+        for member in sorted(members):
             key = (member, change.partition.key)
             if self._ends.get(key, 0) < watermark:
                 raise Violation(
@@ -55,7 +61,7 @@ class InSyncReplicas(NoInvariant):
                     f"{member} ends at {self._ends.get(key, 0)}",
                 )
             _, flushed = self._flushed.get(key, (None, 0))
-            if flushed < watermark:
+            if self._commits_on_flush and flushed < watermark:
                 raise Violation(
                     "14b",
                     f"{change} has the watermark {watermark}; the in-sync broker {member} has "
