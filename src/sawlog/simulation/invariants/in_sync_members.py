@@ -46,11 +46,13 @@ class InSyncMembers(NoInvariant):
         if replica is None or stat is None or replica.topic_id != key.topic_id:
             return
         committed = change.partition.high_watermark
-        if replica.log.flushed_offset < committed:
+        log = replica.log
+        reached = log.flushed_offset if self._cluster.commits_on_flush else log.end_offset
+        if reached < committed:
             raise Violation(
                 "7",
-                f"{key}: broker {member.node} joined the in-sync set with "
-                f"{replica.log.flushed_offset} flushed; {committed} was committed",
+                f"{key}: broker {member.node} joined the in-sync set with {reached} flushed (or "
+                f"written, with flush.policy=os); {committed} was committed",
             )
 
     def _elected(self, change: StateChange, member: InSyncMember | None) -> None:
@@ -70,4 +72,10 @@ class InSyncMembers(NoInvariant):
                 "16",
                 f"{key}: broker {leader} was elected with the directory {directory}; the in-sync "
                 f"set has {member.directory_id}",
+            )
+        if not self._cluster.nodes[leader].has_log_of(member):
+            raise Violation(
+                "16",
+                f"{key}: broker {leader} was elected, whose machine lost its power after epoch "
+                f"{member.broker_epoch} without a flush",
             )
