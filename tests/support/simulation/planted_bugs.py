@@ -169,7 +169,7 @@ def watermark_over_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "committed_offset", lambda _, own_offset, __: own_offset)
 
 
-@bug("6", seed=23)
+@bug("6", "14b", seed=11)
 def watermark_over_the_pending_set(patch: pytest.MonkeyPatch) -> None:
     def pending_only(self: InSyncSet) -> frozenset[NodeId]:
         members = self.stored if self.pending is None else self.pending
@@ -189,7 +189,7 @@ def acknowledgement_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "when_committed", lambda _, __, action: action(None))
 
 
-@bug("3", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700), seed=5)
+@bug("3", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700), seed=3)
 def waiter_survives_its_epoch(patch: pytest.MonkeyPatch) -> None:
     enter = Replica._enter
 
@@ -211,7 +211,7 @@ def acknowledgement_below_min_insync_replicas(patch: pytest.MonkeyPatch) -> None
     patch.setattr(Replica, "is_under_min_isr", False)
 
 
-@bug("2", "3", faults=repeated(FaultKind.POWER_LOSS_OF_ALL, every_ms=4_000), seed=3)
+@bug("2", "3", faults=repeated(FaultKind.POWER_LOSS_OF_ALL, every_ms=4_000))
 def disk_that_forgets_syncs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimulatedDisk, "sync", lambda *_: None)
 
@@ -234,7 +234,7 @@ def consumer_reads_above_the_watermark(patch: pytest.MonkeyPatch) -> None:
 # Truncation
 
 
-@bug("2", "11", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700), seed=4)
+@bug("2", "11", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700), seed=5)
 def truncation_to_the_watermark(patch: pytest.MonkeyPatch) -> None:
     follow = Replica.follow
 
@@ -298,7 +298,7 @@ def follower_joins_before_it_caught_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "expand", expand_early)
 
 
-@bug("7", faults=OLD_WATERMARKS)
+@bug("7", faults=OLD_WATERMARKS, seed=1)
 def follower_joins_below_the_start_of_the_epoch(patch: pytest.MonkeyPatch) -> None:
     """KAFKA-7128."""
     expand = Leader.expand
@@ -412,7 +412,7 @@ def election_outside_of_the_in_sync_set(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leader_election, "_elected", elect_first)
 
 
-@bug("16", faults=EMPTY_AT_THE_EXPIRY, seed=2)
+@bug("16", faults=EMPTY_AT_THE_EXPIRY, seed=1)
 def election_without_a_look_at_the_directory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InSyncMember, "has_directory_of", lambda *_: True)
 
