@@ -30,5 +30,5 @@ def all_invariants(cluster: "SimulatedCluster", profile: ClusterProfile) -> list
         EpochCache(),
         RecordedProgress(cluster),
         RebuiltProducerStates(is_cleaned=profile.cleanup is not Cleanup.NONE),
-        StoreWrites(),
+        StoreWrites(cluster),
     ]

@@ -56,7 +56,7 @@ DURATIONS_MS = (50, 300, 1_000, 3_000, 8_000)
 GAPS_MS = (20, 100, 300, 1_000, 3_000)
 FIRST_FAULT_MS = 500
 NOT_PLANNED = frozenset({FaultKind.FLIPPED_BIT})
-"""Faults of scenarios only: a damaged replica does not heal by itself."""
+"""Faults of scenarios only: a leader does not learn from consumers that a batch is corrupt."""
 
 
 def plan_faults(seed: int, brokers: int, duration_ms: int) -> list[Fault]:
