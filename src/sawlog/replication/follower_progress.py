@@ -43,6 +43,7 @@ class FollowerProgress:
 
     __slots__ = (
         "_caught_up_ms",
+        "_fetched_ms",
         "_last_fetch",
         "_sample_end_offset",
         "_sample_ms",
@@ -55,15 +56,22 @@ class FollowerProgress:
 
     def __init__(self, caught_up_ms: int) -> None:
         self.broker_epoch = -1
-        self.reset(caught_up_ms)
+        self._fetched_ms = NEVER_MS
+        self._last_fetch: LastFetch | None = None
+        self._reset(caught_up_ms)
 
-    def reset(self, caught_up_ms: int) -> None:
-        """Forget everything: another process fetches for the follower from now on."""
+    def restarted(self, broker_epoch: int, *, is_member: bool) -> None:
+        """Forget all offsets: another process fetches for the follower from now on. A member keeps
+        the time at which it was caught up, so that one that restarts again and again leaves."""
+        self.broker_epoch = broker_epoch
+        self._end_counting()
+        self._reset(self.caught_up_ms if is_member else NEVER_MS)
+
+    def _reset(self, caught_up_ms: int) -> None:
         self.end_offset = NOTHING
         self.flushed_offset = NOTHING
         self.start_offset = NOTHING
         self.has_fetched = False
-        self._last_fetch: LastFetch | None = None
         self._caught_up_ms = caught_up_ms
         self._sample_end_offset = NOTHING
         self._sample_ms = caught_up_ms
@@ -74,13 +82,20 @@ class FollowerProgress:
             return self._caught_up_ms
         return max(self._caught_up_ms, self._last_fetch.at_ms)
 
+    @property
+    def fetched_ms(self) -> int:
+        """The time of the last fetch."""
+        if self._last_fetch is None:
+            return self._fetched_ms
+        return max(self._fetched_ms, self._last_fetch.at_ms)
+
     def fetched(
         self, fetch: FollowerFetch, *, leader_end_offset: int, by_flush: bool, now_ms: int
     ) -> None:
         """Take over the offsets of a fetch. With `by_flush` only flushed records count."""
-        if self._last_fetch is not None:
-            self.stop_counting(self._last_fetch)
+        self._end_counting()
         self.broker_epoch = fetch.broker_epoch
+        self._fetched_ms = now_ms
         self.end_offset = fetch.fetch_offset
         self.flushed_offset = min(fetch.flushed_offset, fetch.fetch_offset)
         self.start_offset = fetch.start_offset
@@ -103,6 +118,11 @@ class FollowerProgress:
         """The leader has records that the fetches of a session do not show any more. Does nothing
         if those of another session are counted."""
         if self._last_fetch is last_fetch:
+            self._end_counting()
+
+    def _end_counting(self) -> None:
+        if self._last_fetch is not None:
+            self._fetched_ms = self.fetched_ms
             self._caught_up_ms = self._sample_ms = self.caught_up_ms
             self._last_fetch = None
 

@@ -193,6 +193,7 @@ class Led:
                         progress.end_offset,
                         progress.flushed_offset,
                         progress.caught_up_ms,
+                        progress.fetched_ms,
                     )
                 )
         return found
