@@ -8,6 +8,7 @@ the partition's last change of epoch and its last truncation: `_FollowedPartitio
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sawlog.broker.fetch_session_handler import FetchSessionHandler, Key, SessionPartition
@@ -23,6 +24,7 @@ from sawlog.replication.follower import Follower, TruncationRefused
 from sawlog.storage.leader_epochs import EpochEntry
 
 if TYPE_CHECKING:
+    from sawlog.broker.replication_throttle import ReplicationThrottle
     from sawlog.core.config import BrokerConfig
     from sawlog.core.ports import Timer, TimerHandle
     from sawlog.protocol.peers import PeerConnection, Peers
@@ -214,9 +216,11 @@ class ReplicaFetcher:
         limits: FetchLimits,
         broker_epoch: Callable[[], int],
         totals: FetchTotals,
+        throttle: "ReplicationThrottle",
     ) -> None:
         """`broker_epoch` returns the epoch under which this broker is registered."""
         self._totals = totals
+        self._throttle = throttle
         self._leader = leader
         self._node_id = node_id
         self._peers = peers
@@ -420,6 +424,7 @@ class ReplicaFetcher:
                 size += self._process_partition(partition, data)
         self._last_bytes = size
         self._totals.bytes += size
+        self._hold_back_throttled()
 
     def _process_partition(self, partition: _FollowedPartition, data: PartitionData) -> int:
         """Apply the response for one partition; returns the bytes appended."""
@@ -454,6 +459,7 @@ class ReplicaFetcher:
             is_awaited=data.is_awaited,
         )
         if appended:  # the others come first in the next full request
+            self._throttle.received(partition.topic, partition.key[1], appended)
             del self._partitions[partition.key]
             self._partitions[partition.key] = partition
         return appended
@@ -525,13 +531,26 @@ class ReplicaFetcher:
             error=code,
             reason=reason,
         )
-
-        def over() -> None:
-            if self._partitions.get(partition.key) is partition:
-                self._touch(partition)
-
         partition.ignore_before(self._next_number)
-        partition.delay(self._timer, delay_ms, over)
+        partition.delay(self._timer, delay_ms, partial(self._fetch_again, partition))
+
+    def _hold_back_throttled(self) -> None:
+        """Leave throttled partitions out of fetches while their quota is exceeded (KIP-73)."""
+        delay_ms = self._throttle.fetch_delay_ms()
+        if not delay_ms:
+            return
+        for partition in self._partitions.values():
+            if (
+                partition.is_fetchable
+                and partition.follower.lag > 0
+                and self._throttle.holds_back_fetch(partition.topic, partition.key[1])
+            ):
+                self._changed[partition.key] = None
+                partition.delay(self._timer, delay_ms, partial(self._fetch_again, partition))
+
+    def _fetch_again(self, partition: _FollowedPartition) -> None:
+        if self._partitions.get(partition.key) is partition:
+            self._touch(partition)
 
     def _fail(self, partition: _FollowedPartition, refused: TruncationRefused) -> None:
         logger.error("replica cannot follow", log=str(partition.follower.log.tp), reason=refused)

@@ -137,3 +137,8 @@ follower.replication.throttled.rate LONG 9223372036854775807 >=0
 replica.alter.log.dirs.io.max.bytes.per.second LONG 9223372036854775807 >=0
 """)
 """Settings that are dynamic only: a properties file cannot have them."""
+
+EFFECTIVE_QUOTA_SETTINGS = frozenset(
+    {"leader.replication.throttled.rate", "follower.replication.throttled.rate"}
+)
+"""Those of them that have an effect: a broker has one log directory, so no replica moves there."""
