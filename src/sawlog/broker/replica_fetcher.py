@@ -536,17 +536,30 @@ class ReplicaFetcher:
 
     def _hold_back_throttled(self) -> None:
         """Leave throttled partitions out of fetches while their quota is exceeded (KIP-73)."""
-        delay_ms = self._throttle.fetch_delay_ms()
-        if not delay_ms:
+        if not self._throttle.fetch_delay_ms():
             return
         for partition in self._partitions.values():
-            if (
-                partition.is_fetchable
-                and partition.follower.lag > 0
-                and self._throttle.holds_back_fetch(partition.topic, partition.key[1])
-            ):
+            if partition.is_fetchable and self._is_held_back(partition):
                 self._changed[partition.key] = None
-                partition.delay(self._timer, delay_ms, partial(self._fetch_again, partition))
+                self._hold_back(partition)
+
+    def _is_held_back(self, partition: _FollowedPartition) -> bool:
+        topic, index = partition.topic, partition.key[1]
+        return partition.follower.lag > 0 and self._throttle.holds_back_fetch(topic, index)
+
+    def _hold_back(self, partition: _FollowedPartition) -> None:
+        """Do not fetch a partition until the quota allows it; a new rate counts soon."""
+
+        def over() -> None:
+            if self._partitions.get(partition.key) is not partition:
+                return
+            if self._throttle.fetch_delay_ms() and self._is_held_back(partition):
+                self._hold_back(partition)
+            else:
+                self._touch(partition)
+
+        delay_ms = min(self._throttle.fetch_delay_ms(), self._limits.wait_ms)
+        partition.delay(self._timer, delay_ms, over)
 
     def _fetch_again(self, partition: _FollowedPartition) -> None:
         if self._partitions.get(partition.key) is partition:

@@ -10,6 +10,14 @@ them out of the in-sync set.
 from typing import TYPE_CHECKING
 
 from sawlog.cluster.metadata_image import changed_topics
+from sawlog.core.config_throttle import (
+    ALL_REPLICAS,
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    THROTTLED_RATES,
+)
 from sawlog.replication.replication_quota import ReplicationQuota
 
 if TYPE_CHECKING:
@@ -21,13 +29,6 @@ if TYPE_CHECKING:
     from sawlog.core.ids import NodeId
     from sawlog.core.ports import Clock
     from sawlog.replication.replica import Replica
-
-LEADER_RATE = "leader.replication.throttled.rate"
-FOLLOWER_RATE = "follower.replication.throttled.rate"
-THROTTLED_RATES = (LEADER_RATE, FOLLOWER_RATE)
-LEADER_REPLICAS = "leader.replication.throttled.replicas"
-FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
-ALL_REPLICAS = "*"
 
 
 class ReplicationThrottle:
