@@ -23,6 +23,10 @@ from sawlog.server.store_move import CannotMove, StoreMove
 from sawlog.server.zookeeper_address import ZooKeeperAddress
 
 
+class NoZooKeeper(click.ClickException):
+    exit_code = NO_ZOOKEEPER
+
+
 @click.command("move-to-zookeeper")
 @click.option("--data", required=True, type=DataDirectory(), help="Data directory of the broker.")
 @zookeeper_option(
@@ -56,9 +60,7 @@ def move_to_zookeeper(
         move = StoreMove(disk, options)
         asyncio.run(move.run())
     except ZooKeeperUnreachable as error:
-        unreachable = click.ClickException(f"{error}; nothing was moved")
-        unreachable.exit_code = NO_ZOOKEEPER
-        raise unreachable from None
+        raise NoZooKeeper(f"{error}; nothing was moved") from None
     except (CannotMove, DiskError, OSError) as error:
         raise click.ClickException(str(error)) from None
     finally:

@@ -43,7 +43,8 @@ def set_throttle(
         raise click.ClickException(
             f"the throttle was not set, and no replica was moved: {_reasons(errors)}"
         )
-    note(f"throttled: each broker sends and receives at most {show_size(bytes_per_s)}/s of them")
+    rate = f"{show_size(bytes_per_s)}/s"
+    note(f"throttled: each broker sends and receives at most {rate} for this move")
 
 
 def remove_throttle(admin: Admin, topics: Iterable[str], live: Iterable[int]) -> None:

@@ -154,8 +154,21 @@ def test_preferred_leaders_are_elected(
     elected = rows(sawlog("cluster", "elect", "--topic", topic))
     assert elected[1:] == [[topic, "0", "1", "->", "3"]]
     assert leaders(admin, topic) == [3, 1]
-    sawlog("cluster", "elect", "--topic", topic)
+    assert sawlog.json("cluster", "elect", "--topic", topic) == []
     assert "no partition needs an election" in sawlog.stderr
+
+
+def test_elections_are_printed_as_json(
+    sawlog: Sawlog, admin: Admin, broker_cluster: BrokerCluster, place: Place
+) -> None:
+    topic = place([3, 1])
+    entry = {"topic": topic, "partition": 0, "old_leader": 1}
+    with broker_cluster.stopped(3):
+        refused = sawlog("cluster", "elect", "--topic", topic, "--json", code=1)
+        error = "PREFERRED_LEADER_NOT_AVAILABLE"
+        assert json.loads(refused) == [entry | {"new_leader": 1, "error": error}]
+    elected = sawlog.json("cluster", "elect", "--topic", topic)
+    assert elected == [entry | {"new_leader": 3, "error": None}]
 
 
 def test_an_unclean_election_needs_a_confirmation(
