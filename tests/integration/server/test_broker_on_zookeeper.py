@@ -216,10 +216,11 @@ def test_a_data_directory_of_another_cluster_is_refused_and_nothing_is_written(
 
 def test_a_broker_id_that_is_taken_is_refused(tmp_path: Path, address: ZooKeeperAddress) -> None:
     with running_sawlog(tmp_path / "first", settings(address)):
-        log = failed_start(tmp_path / "second", "--zookeeper", str(address), "--node-id", "1")
+        data = tmp_path / "second" / "data"
+        log = failed_start(data, "--zookeeper", str(address), "--node-id", "1")
         assert "broker 1 is registered already" in log
         assert "choose another --node-id" in log
-        other = SawlogServer(tmp_path / "second", settings(address), 2)
+        other = SawlogServer(data.parent, settings(address), 2)
         other.stop()  # the refused start has not bound the directory to broker 1
 
 
