@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sawlog.broker.metrics import BrokerMetrics
     from sawlog.broker.purgatory import Purgatory
     from sawlog.broker.replicas import Replicas
+    from sawlog.broker.replication_throttle import ReplicationThrottle
     from sawlog.broker.request import Request
     from sawlog.core.ports import Timer, TimerHandle
     from sawlog.protocol.messages.fetch_request import FetchRequest
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         fetch_sessions: FetchSessions
         purgatory: Purgatory
         metrics: BrokerMetrics
+        throttle: ReplicationThrottle
 
     Results = list[tuple[FetchedPartition, PartitionData, int]]
 
@@ -242,6 +244,8 @@ class _Fetch:
             if not has_news and reports_progress and partition.leader_epoch >= 0:
                 self._settle(partition, replica)
             return data, 0, _ENOUGH if has_news else size if is_full else 0
+        if self._context.throttle.holds_back_records(replica, node):
+            return data, 0, _ENOUGH if has_news else 0
         data.records = piece
         is_enough = has_news or offset < log.segments.active.base_offset
         return data, piece.length, _ENOUGH if is_enough else piece.length
@@ -352,8 +356,16 @@ class _Fetch:
                 last = key
             topic.partitions.append(data)
             if size and isinstance(data.records, FileSlice):
-                self._context.metrics.served(size, to_follower=self._replica_id >= 0)
+                self._served(partition, size)
         return response
+
+    def _served(self, partition: "FetchedPartition", size: int) -> None:
+        """Count the records in the response for one partition."""
+        is_replica = self._replica_id >= 0
+        self._context.metrics.served(size, to_follower=is_replica)
+        if is_replica:
+            name = self._context.metadata.topic_name(partition.topic_id) or partition.topic
+            self._context.throttle.sent(name, partition.index, size)
 
 
 def _empty_data(partition: "FetchedPartition", replica: "Replica") -> PartitionData:
