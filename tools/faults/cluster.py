@@ -92,6 +92,7 @@ class FaultyCluster:
         brokers: int = 3,
         settings: Mapping[str, str] | None = None,
         data: Mapping[int, Path] | None = None,
+        zookeeper_syncs: bool = False,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.session_ms = session_ms
@@ -99,7 +100,7 @@ class FaultyCluster:
         self.zookeeper_address = Address(HOST, free_port())
         server = ZooKeeperServer(directory / ZOOKEEPER, self.zookeeper_address)
         server.write_config()
-        command = server.command((*FAST_START, NO_FSYNC))
+        command = server.command(FAST_START if zookeeper_syncs else (*FAST_START, NO_FSYNC))
         self.zookeeper = Child(command, directory / "zookeeper.log")
         self.zookeeper.start()
         self.brokers = [
@@ -242,9 +243,16 @@ def faulty_cluster(
     session_ms: int,
     settings: Mapping[str, str] | None = None,
     data: Mapping[int, Path] | None = None,
+    zookeeper_syncs: bool = False,
 ) -> Iterator[FaultyCluster]:
-    """Run a cluster during a `with` block."""
-    cluster = FaultyCluster(directory, session_ms=session_ms, settings=settings, data=data)
+    """Run a cluster during a `with` block; ZooKeeper calls fsync only with `zookeeper_syncs`."""
+    cluster = FaultyCluster(
+        directory,
+        session_ms=session_ms,
+        settings=settings,
+        data=data,
+        zookeeper_syncs=zookeeper_syncs,
+    )
     try:
         yield cluster
     finally:
