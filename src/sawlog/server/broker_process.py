@@ -37,6 +37,7 @@ from sawlog.server.listener import Listener
 from sawlog.server.log_format import json_line, set_up_logging
 from sawlog.server.metrics_endpoint import MetricsEndpoint
 from sawlog.server.peers import SocketPeers
+from sawlog.server.preload import preload
 from sawlog.server.ready_line import ReadyLine
 
 logger = EventLogger(__name__)
@@ -170,6 +171,8 @@ class BrokerProcess:
         self.listener.open()
         process.on_stop_signal(self._loop, self._stop_signalled)
         process.freeze_garbage_collector()
+        if self._options.zookeeper is not None:
+            preload(self._loop)
 
     def announce(self) -> None:
         """Write the ready line with the address to standard output.
