@@ -93,8 +93,11 @@ class FaultyCluster:
         settings: Mapping[str, str] | None = None,
         data: Mapping[int, Path] | None = None,
         zookeeper_syncs: bool = False,
+        is_linked: bool = True,
     ) -> None:
+        """Without links (`is_linked`), processes reach each other directly and cannot be cut."""
         directory.mkdir(parents=True, exist_ok=True)
+        self._is_linked = is_linked
         self.session_ms = session_ms
         self.links = Links()
         self.zookeeper_address = Address(HOST, free_port())
@@ -119,8 +122,10 @@ class FaultyCluster:
             broker.wait_until_ready()
 
     def _configure(self, broker: FaultyBroker, settings: Mapping[str, str]) -> None:
-        advertised = self.links.add(broker.name, broker.listen, self._owner)
-        store = self.links.add(ZOOKEEPER, self.zookeeper_address, lambda _: broker.name)
+        advertised, store = broker.listen, self.zookeeper_address
+        if self._is_linked:
+            advertised = self.links.add(broker.name, broker.listen, self._owner)
+            store = self.links.add(ZOOKEEPER, self.zookeeper_address, lambda _: broker.name)
         command = [sys.executable, "-m", "sawlog", "broker", "--data", str(broker.data)]
         command += ["--node-id", str(broker.node_id), "--listen", str(broker.listen)]
         command += ["--advertise", str(advertised), "--zookeeper", str(store)]
@@ -244,6 +249,7 @@ def faulty_cluster(
     settings: Mapping[str, str] | None = None,
     data: Mapping[int, Path] | None = None,
     zookeeper_syncs: bool = False,
+    is_linked: bool = True,
 ) -> Iterator[FaultyCluster]:
     """Run a cluster during a `with` block; ZooKeeper calls fsync only with `zookeeper_syncs`."""
     cluster = FaultyCluster(
@@ -252,6 +258,7 @@ def faulty_cluster(
         settings=settings,
         data=data,
         zookeeper_syncs=zookeeper_syncs,
+        is_linked=is_linked,
     )
     try:
         yield cluster

@@ -12,7 +12,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ElectionType,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from sawlog.simulation.history.checks import check_history
@@ -31,6 +39,7 @@ TICK_S = 0.02
 GUARD_S = 240.0
 REQUEST_MS = 1_000
 OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - the name that librdkafka gives it
+NOT_NEEDED = KafkaError.ELECTION_NOT_NEEDED
 QUICK = {
     "log_level": 0,
     "reconnect.backoff.ms": 20,
@@ -92,6 +101,18 @@ class Load:
             return True
 
         wait_for(is_created, "three brokers are known")
+
+    def elect_preferred_leaders(self) -> None:
+        """Let every broker lead its share again."""
+        admin = AdminClient(self._common() | QUICK)
+        everywhere = [TopicPartition(self.topic, index) for index in range(self.partitions)]
+
+        def is_done() -> bool:
+            election = admin.elect_leaders(ElectionType.PREFERRED, everywhere)
+            found = election.result(60).values()
+            return all(error is None or error.code() == NOT_NEEDED for error in found)
+
+        wait_for(is_done, "the preferred leaders are elected")
 
     def _now_ms(self) -> int:
         return int((time.monotonic() - self._began) * 1000)
