@@ -97,7 +97,7 @@ class BrokerProcess:
     def __init__(self, options: BrokerOptions, loop: asyncio.AbstractEventLoop) -> None:
         self._options = options
         self._loop = loop
-        timer = LoopTimer(loop)
+        timer = self._timer = LoopTimer(loop)
         self._registry = Registry()
         self._ready: asyncio.Future[None] = loop.create_future()
         self._stop: asyncio.Future[int] = loop.create_future()
@@ -172,7 +172,7 @@ class BrokerProcess:
         process.on_stop_signal(self._loop, self._stop_signalled)
         process.freeze_garbage_collector()
         if self._options.zookeeper is not None:
-            preload(self._loop)
+            preload(self._timer)
 
     def announce(self) -> None:
         """Write the ready line with the address to standard output.

@@ -6,13 +6,15 @@ keeps the event loop busy for 0.1 to 0.4 s. So a broker of a cluster imports all
 start, in short steps between its other work.
 """
 
-import asyncio
 import importlib
 from collections.abc import Sequence
 
-FIRST_STEP_S = 0.3
-"""After the start, when the broker has caught up with what was waiting for it."""
-STEP_S = 0.02
+from sawlog.core.ports import Timer
+
+FIRST_STEP_MS = 300
+"""After the start: what waits for the broker comes first."""
+STEP_MS = 20
+"""Between two steps, each of a few milliseconds."""
 
 MODULES = (
     "sawlog.broker.api.produce",
@@ -40,14 +42,14 @@ MODULES = (
 """In an order in which each import is short."""
 
 
-def preload(loop: asyncio.AbstractEventLoop, modules: Sequence[str] = MODULES) -> None:
-    """Import the modules one after the other, each in a turn of the loop of its own."""
+def preload(timer: Timer, modules: Sequence[str] = MODULES) -> None:
+    """Import the modules one after the other, each in an event of its own."""
     left = iter(modules)
 
     def step() -> None:
         name = next(left, None)
         if name is not None:
             importlib.import_module(name)
-            loop.call_later(STEP_S, step)
+            timer.after(STEP_MS, step)
 
-    loop.call_later(FIRST_STEP_S, step)
+    timer.after(FIRST_STEP_MS, step)
