@@ -39,8 +39,8 @@ def killed(choice: Choice) -> Fault:
     """kill -9; the brokers are started when the others have taken over."""
 
     def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
         chosen = choice(cluster, load)
+        began = time.monotonic()
         for broker in chosen:
             broker.kill()
         outage_s = load.wait_until_available(began)
@@ -54,8 +54,8 @@ def killed_and_restarted(choice: Choice) -> Fault:
     """kill -9; the brokers are started at once, as a supervisor does."""
 
     def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
         chosen = choice(cluster, load)
+        began = time.monotonic()
         for broker in chosen:
             broker.kill()
         _start(chosen)
@@ -69,8 +69,8 @@ def data_lost(choice: Choice) -> Fault:
     have ended: before, another directory with the same broker id is refused."""
 
     def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
         chosen = choice(cluster, load)
+        began = time.monotonic()
         for broker in chosen:
             broker.kill()
             broker.lose_data()
@@ -86,15 +86,16 @@ def stopped(choice: Choice) -> Fault:
     """SIGTERM; the brokers are started again when all have stopped."""
 
     def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
         chosen = choice(cluster, load)
+        began = time.monotonic()
         for broker in chosen:
             broker.begin_stop()
         for broker in chosen:
             broker.wait_until_stopped()
         if len(chosen) > 1:  # one broker cannot acknowledge with min.insync.replicas=2
             _start(chosen)
-            return load.wait_until_available(began)
+            load.wait_until_available(time.monotonic())
+            return load.outage_s(began)
         load.wait_until_available(time.monotonic())
         outage_s = load.outage_s(began)
         _start(chosen)
@@ -118,8 +119,8 @@ def paused(choice: Choice) -> Fault:
     """SIGSTOP, and SIGCONT when the others have taken over: the session has ended by then."""
 
     def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
         chosen = choice(cluster, load)
+        began = time.monotonic()
         for broker in chosen:
             broker.pause()
         outage_s = load.wait_until_available(began)
@@ -134,8 +135,8 @@ def isolated(choice: Choice) -> Fault:
     """The broker runs, but nothing reaches it and it reaches nothing."""
 
     def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
         [chosen] = choice(cluster, load)
+        began = time.monotonic()
         for other in (*(broker.name for broker in cluster.brokers), ZOOKEEPER, CLIENT):
             if other != chosen.name:
                 cluster.links.cut_both(chosen.name, other)
@@ -151,8 +152,8 @@ def cut_from_zookeeper(choice: Choice, *, is_one_way: bool) -> Fault:
     session has ended; the broker reaches the other brokers."""
 
     def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
         [chosen] = choice(cluster, load)
+        began = time.monotonic()
         cluster.links.cut(chosen.name, ZOOKEEPER)
         if not is_one_way:
             cluster.links.cut(ZOOKEEPER, chosen.name)
@@ -169,8 +170,8 @@ def deaf_to_zookeeper(choice: Choice) -> Fault:
     goes on leading without ZooKeeper's answers."""
 
     def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
         [chosen] = choice(cluster, load)
+        began = time.monotonic()
         cluster.links.cut(ZOOKEEPER, chosen.name)
         load.wait_until_available(began + cluster.session_ms * 2 / 1000)
         cluster.links.heal()
