@@ -152,9 +152,7 @@ def main() -> None:
     found: dict[str, list[float]] = {}
     for is_linked in (False, True):
         rows = [
-            row
-            for row in ROWS
-            if row.is_linked is is_linked and (options.only or "") in row.title
+            row for row in ROWS if row.is_linked is is_linked and (options.only or "") in row.title
         ]
         if rows:
             found |= measure(
