@@ -50,6 +50,8 @@ QUICK = {
     "topic.metadata.refresh.interval.ms": 1_000,
 }
 """A client that notices at once: what is measured is the cluster, not the client's patience."""
+PATIENT = {"log_level": 0}
+"""A client of admin requests, which may take longer than a second on a busy machine."""
 PRODUCER = QUICK | {
     "enable.idempotence": True,
     "acks": "all",
@@ -88,7 +90,7 @@ class Load:
 
     def _create_topic(self) -> None:
         """Create the topic once the broker that is asked knows all three."""
-        admin = AdminClient(self._common() | QUICK)
+        admin = AdminClient(self._common() | PATIENT)
 
         def is_created() -> bool:
             new = NewTopic(self.topic, self.partitions, 3)
@@ -104,7 +106,7 @@ class Load:
 
     def elect_preferred_leaders(self) -> None:
         """Let every broker lead its share again."""
-        admin = AdminClient(self._common() | {"log_level": 0})  # its timeouts are long
+        admin = AdminClient(self._common() | PATIENT)
         everywhere = [TopicPartition(self.topic, index) for index in range(self.partitions)]
 
         def is_done() -> bool:
