@@ -31,7 +31,12 @@ from sawlog.server.cleaner_process import CleanerProcess
 from sawlog.server.clock import LoopTimer, SystemClock, SystemRandom
 from sawlog.server.connection_limits import limits_from
 from sawlog.server.connection_resources import ConnectionResources
-from sawlog.server.coordination import Coordination, ZooKeeperOptions
+from sawlog.server.coordination import (
+    NO_ZOOKEEPER,
+    Coordination,
+    ZooKeeperOptions,
+    ZooKeeperUnreachable,
+)
 from sawlog.server.disk import RealDisk
 from sawlog.server.listener import Listener
 from sawlog.server.log_format import json_line, set_up_logging
@@ -79,7 +84,7 @@ def run(options: BrokerOptions) -> int:
             return CANNOT_START
         except OSError as error:
             logger.error("cannot start", reason=str(error))
-            return CANNOT_START
+            return NO_ZOOKEEPER if isinstance(error, ZooKeeperUnreachable) else CANNOT_START
         broker.announce()
         return await broker.until_stopped()
 

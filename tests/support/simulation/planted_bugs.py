@@ -20,6 +20,7 @@ from sawlog.cluster.metadata_image import InSyncMember
 from sawlog.coordinator.runtime import CoordinatorRuntime
 from sawlog.core.ids import NodeId
 from sawlog.core.store import SetData
+from sawlog.protocol.record_batch import BatchHeader
 from sawlog.replication.follower import Follower
 from sawlog.replication.follower_progress import FollowerFetch, FollowerProgress
 from sawlog.replication.in_sync_set import InSyncSet
@@ -270,6 +271,18 @@ def producer_state_survives_truncation(patch: pytest.MonkeyPatch) -> None:
 @bug("18")
 def sequence_numbers_are_not_checked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerStates, "check", lambda *_: None)
+
+
+@bug("18")
+def a_batch_without_sequence_number_is_appended_twice(patch: pytest.MonkeyPatch) -> None:
+    append = Replica.append
+
+    def append_twice(self: Replica, batch: memoryview, header: BatchHeader, **more: Any) -> Any:
+        if header.producer_id < 0 and "origin" not in more:  # not of a coordinator
+            append(self, batch, header, **more)
+        return append(self, batch, header, **more)
+
+    patch.setattr(Replica, "append", append_twice)
 
 
 # The in-sync set

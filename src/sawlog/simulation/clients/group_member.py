@@ -83,7 +83,7 @@ class GroupMember(GroupClient, ABC):
         for index in sorted(assigned - self._readers.keys()):
             self._readings += 1
             name = f"{self.name}-{self._member_id}/{self._readings}"
-            reader = PartitionReader(self, index, -1, self._history, name)
+            reader = PartitionReader(self, index, -1, self._history, name, group=self._group)
             self._readers[index] = reader
             self._ask_offset(index, reader)
 

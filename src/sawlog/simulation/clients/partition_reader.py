@@ -35,6 +35,7 @@ class PartitionReader:
         history: History,
         name: str,
         on_poll: Callable[[Poll], None] | None = None,
+        group: str = "",
     ) -> None:
         self._client = client
         self._partition = partition
@@ -42,6 +43,7 @@ class PartitionReader:
         self.high_watermark = -1
         self._history = history
         self._name = name
+        self._group = group
         self._resets = 0
         self._on_poll = on_poll
         self.is_stopped = False
@@ -118,7 +120,7 @@ class PartitionReader:
             self._client.send(leader, ListOffsetsRequest(-1, topics=[topic]), answered)
 
     def _deliver(self, records: tuple[tuple[int, bytes], ...], position: int) -> None:
-        poll = Poll(self._poller, self._partition, self.position, records)
+        poll = Poll(self._poller, self._partition, self.position, records, self._group)
         if records:
             self._history.polls.append(poll)
         self.position = position
