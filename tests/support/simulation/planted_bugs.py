@@ -230,7 +230,7 @@ def consumer_reads_above_the_watermark(patch: pytest.MonkeyPatch) -> None:
 # Truncation
 
 
-@bug("2", "11", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700), seed=5)
+@bug("2", "11", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
 def truncation_to_the_watermark(patch: pytest.MonkeyPatch) -> None:
     follow = Replica.follow
 
