@@ -85,7 +85,7 @@ class Broker:
     def hand_over(self, done: Callable[[], None]) -> None:
         """Let other brokers lead before the stop; requests are served until `done` is called."""
         if self._config["controlled.shutdown.enable"]:
-            hand_over(self.components.member, HAND_OVER_MS, done)
+            hand_over(self.components.member, self.components.timer, HAND_OVER_MS, done)
         else:
             done()
 

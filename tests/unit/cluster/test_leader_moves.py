@@ -3,7 +3,7 @@
 import pytest
 
 from sawlog.cluster import znodes
-from sawlog.cluster.controlled_shutdown import hand_over
+from sawlog.cluster.controlled_shutdown import LINGER_MS, hand_over
 from sawlog.cluster.isr_changes import IsrWriteError
 from sawlog.cluster.metadata_image import NO_NODE
 from sawlog.cluster.ordered_elections import ElectionType
@@ -103,7 +103,8 @@ def test_leaders_do_not_move_back_if_the_setting_forbids_it() -> None:
 
 def handed_over(cluster: Cluster, node: int, timeout_ms: int = TIMEOUT_MS) -> list[bool]:
     done: list[bool] = []
-    hand_over(cluster.members[node].member, timeout_ms, lambda: done.append(True))
+    member = cluster.members[node].member
+    hand_over(member, cluster.schedule, timeout_ms, lambda: done.append(True))
     return done
 
 
@@ -145,6 +146,29 @@ def test_a_controlled_shutdown_takes_two_writes(is_controller: bool) -> None:
     assert cluster.schedule.run(lambda: bool(done))
     marked = cluster.service.tree.get(znodes.broker_path(NodeId(node))).stat.modified
     assert change_numbers(cluster) == {marked + 1}
+
+
+def test_a_broker_serves_for_a_while_after_its_leaders_have_moved() -> None:
+    """Clients see the new leaders before they see that the old one is gone."""
+    cluster = Cluster(brokers=2)
+    node, other = cluster.other, cluster.controller
+    cluster.create("t", [node, other])
+    done = handed_over(cluster, node)
+    assert cluster.schedule.run(lambda: cluster.partition(node, "t").leader == other)
+    cluster.schedule.run_for(LINGER_MS - 1)
+    assert done == []
+    assert node in cluster.members[other].image.brokers
+    cluster.schedule.run_for(1)
+    assert done == [True]
+
+
+def test_a_broker_without_leaders_does_not_wait_for_clients() -> None:
+    cluster = Cluster(brokers=2)
+    node, other = cluster.other, cluster.controller
+    cluster.create("t", [other, node])
+    done = handed_over(cluster, node)
+    assert cluster.schedule.run(lambda: node not in cluster.partition(node, "t").isr)
+    assert done == [True]
 
 
 def test_the_successor_of_a_stopped_controller_has_no_leader_to_elect() -> None:
