@@ -18,6 +18,7 @@ from sawlog.client.extras import missing_package
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
@@ -96,24 +97,44 @@ def require_spark() -> None:
 @contextmanager
 def spark_started(
     pipeline: "Pipeline", master: str | None, *, verbose: bool
-) -> "Iterator[SparkSession]":
-    """A Spark session for the block. Starting takes some seconds, so a note says so."""
+) -> "Iterator[SparkContext]":
+    """A SparkContext for the block. Starting takes some seconds, so notes say so."""
     from sawlog.pipeline.landing.driver.spark_session import (
         SparkDidNotStart,
         SparkJvmExited,
-        session,
+        spark_context,
     )
 
     note("starting Spark ...")
+    terminal = os.dup(_STDERR)  # stderr is captured while Spark starts
+
+    def still_starting(seconds: float) -> None:
+        os.write(terminal, b"starting Spark ... %d s\n" % seconds)
+
     try:
         with ExitStack() as cleanup:
             with deferred_signals():
-                spark = cleanup.enter_context(session(pipeline, master, verbose=verbose))
-            yield spark
+                context = cleanup.enter_context(
+                    spark_context(pipeline, master, verbose=verbose, still_starting=still_starting)
+                )
+            yield context
     except SparkDidNotStart as error:
         raise _spark_did_not_start(error) from None
     except SparkJvmExited as error:
         raise SparkExited(str(error)) from None
+    finally:
+        os.close(terminal)
+
+
+@contextmanager
+def session_started(
+    pipeline: "Pipeline", master: str | None, *, verbose: bool
+) -> "Iterator[SparkSession]":
+    """A Spark session for the block."""
+    from sawlog.pipeline.landing.driver.spark_session import query_session
+
+    with spark_started(pipeline, master, verbose=verbose) as context:
+        yield query_session(context)
 
 
 def _spark_did_not_start(error: Exception) -> click.ClickException:
@@ -196,11 +217,11 @@ def land_tables(wanted: "Pipeline", master: str | None, *, once: bool, verbose: 
     outcomes: list[Outcome] = []
     try:
         with (
-            spark_started(wanted, master, verbose=verbose) as spark,
+            spark_started(wanted, master, verbose=verbose) as context,
             progress_output(wanted) as events,
             stop_on_signal(stop, events),
         ):
-            outcomes = run_pipeline(spark, wanted, events, stop, once=once)
+            outcomes = run_pipeline(context, wanted, events, stop, once=once)
     except (SparkExited, Py4JError):
         if not stop.is_set():  # else the JVM received the same signal and exited first
             raise

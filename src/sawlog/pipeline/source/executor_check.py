@@ -12,7 +12,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 PACKAGES = ("sawlog", "pyarrow", "numpy", "numba", "cramjam", "crc32c")
 PYTHON = "python"
@@ -49,12 +49,11 @@ def check_here(wanted: Mapping[str, str]) -> None:
     _checked.add(key)
 
 
-def check_executors(spark: "SparkSession", packages: Iterable[str] = PACKAGES) -> None:
+def check_executors(context: "SparkContext", packages: Iterable[str] = PACKAGES) -> None:
     """Run one small task per core and compare. ExecutorDiffers names host and package.
 
     It works even if an executor lacks this package: the task is pickled by value.
     """
-    context = spark.sparkContext
     cores = max(1, context.defaultParallelism)
     wanted = versions_here(packages)
     probe = _probe([name for name in wanted if name != PYTHON])
