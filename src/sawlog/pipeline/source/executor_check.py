@@ -8,6 +8,7 @@ packages may differ in version: only Arrow data is exchanged.
 import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING
 
@@ -31,12 +32,15 @@ class ExecutorDiffers(RuntimeError):
 def versions_here(packages: Iterable[str] = PACKAGES) -> Versions:
     """The versions of Python (such as 3.11) and of the packages in this process."""
     found = {PYTHON: f"{sys.version_info.major}.{sys.version_info.minor}"}
-    for package in packages:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = MISSING
-    return found
+    return found | {package: _version(package) for package in packages}
+
+
+@cache  # each lookup takes a millisecond, and every table and task needs all of them
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return MISSING
 
 
 def check_here(wanted: Mapping[str, str]) -> None:
