@@ -1,16 +1,4 @@
-"""Which tables land next, and which share a Spark job. Pure; time is passed in.
-
-A batch that is one task is narrow, a larger one is wide, and a table that failed since its last
-landed batch is suspect. Each kind has a lane with a number of jobs that may run at a time:
-
-- narrow: tables share a job, so that a hundred small tables need a dozen jobs;
-- wide: one job, so that backlogs do not occupy the jobs of small tables;
-- suspect: one job with one table, so that a table whose tasks hang or kill their worker delays and
-  fails only itself.
-
-Within a lane the table that has been due for longest is first. A table with a backlog is due again
-at the end of its batch, behind all tables that were due before, so it cannot starve them.
-"""
+"""Which tables land next, and which share a Spark job. Pure; time is passed in."""
 
 import math
 from dataclasses import dataclass
@@ -25,6 +13,14 @@ TABLES_PER_CORE = 4  # of a narrow job; its tables are committed when all its ta
 
 
 class Lane(Enum):
+    """A kind of jobs.
+
+    Tables whose batch is one task share narrow jobs, so that a hundred small tables need a dozen
+    jobs. Larger batches are wide, so that backlogs do not occupy the jobs of small tables. A table
+    that failed since its last landed batch is suspect and has a job to itself: if its tasks hang or
+    kill their worker, that delays and fails no other table.
+    """
+
     NARROW = "narrow"
     WIDE = "wide"
     SUSPECT = "suspect"
@@ -55,7 +51,9 @@ class _Table:
 class LandingSchedule:
     """The tables of a pipeline and the jobs in flight.
 
-    A table has at most one batch in flight. A lane has at most `JOBS` jobs in flight.
+    A table has at most one batch in flight, and a lane at most `JOBS` jobs. Within a lane the table
+    that has been due for longest is first. A table with a backlog is due again at the end of its
+    batch, behind all tables that were due before, so it cannot starve them.
     """
 
     def __init__(self, cores: int) -> None:
