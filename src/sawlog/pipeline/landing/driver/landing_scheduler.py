@@ -276,11 +276,12 @@ class LandingScheduler:
         """Take the end offsets of a poll, or end the run if it cannot continue with its topic."""
         name, topic = run.config.name, polled.topics.get(_topic(run.config))
         refusal = polled.errors.get(_topic(run.config))
-        if refusal is not None and not refusal.is_retriable:
-            self._fail(run, classify(refusal))
-        elif refusal is not None and refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            if self._is_gone_for_good(name):
-                self._fail(run, topic_deleted(run.config.topic))
+        if refusal is not None:
+            if refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                if self._is_gone_for_good(name):
+                    self._fail(run, topic_deleted(run.config.topic))
+            elif not refusal.is_retriable:
+                self._fail(run, classify(refusal))
         elif topic is not None:
             self._missing_since_s.pop(name, None)
             try:
