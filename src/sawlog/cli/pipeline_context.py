@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from sawlog.pipeline.landing.driver.query_supervisor import Outcome
 
 _STDERR = 2
+_POLL_S = 0.1
 
 file_argument = click.argument("file", type=TEXT)
 master_option = click.option(
@@ -217,16 +220,48 @@ def land_tables(wanted: "Pipeline", master: str | None, *, once: bool, verbose: 
     outcomes: list[Outcome] = []
     try:
         with (
+            kernels_compiled(wanted, master) as compiling,
             spark_started(wanted, master, verbose=verbose) as context,
             progress_output(wanted) as events,
             stop_on_signal(stop, events),
         ):
+            while compiling() and not stop.wait(_POLL_S):
+                pass
             outcomes = run_pipeline(context, wanted, events, stop, once=once)
     except (SparkExited, Py4JError):
         if not stop.is_set():  # else the JVM received the same signal and exited first
             raise
     exit_with_outcome(outcomes)
     return stop.is_set()
+
+
+@contextmanager
+def kernels_compiled(pipeline: "Pipeline", master: str | None) -> "Iterator[Callable[[], bool]]":
+    """Compile the parsers of the file while Spark starts, if that is needed; once per machine.
+
+    Yields a function that tells whether that goes on. Executors on other machines compile for
+    themselves.
+    """
+    from sawlog.pipeline.formats.compile_ahead import is_compiled
+
+    kinds = sorted({table.format for table in pipeline.landed})
+    is_local = (master or pipeline.spark.get("spark.master", "local")).startswith("local")
+    if not is_local or is_compiled(kinds):
+        yield lambda: False
+        return
+    note("starting Spark ... and compiling parsers, once for this machine")
+    command = [sys.executable, "-m", "sawlog.pipeline.formats.compile_ahead", *kinds]
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield lambda: child.poll() is None
+    finally:
+        child.kill()
+        child.wait()
 
 
 @contextmanager
