@@ -62,6 +62,7 @@ class Broker:
         self.metadata.update(new)
         if new.configs is not old.configs:
             self._config.reconfigure(*new.broker_configs(self.components.node_id))
+        self.components.throttle.apply(old, new)
         self.replicas.apply(old, new)
         if new.brokers is not old.brokers:
             self.components.fetchers.brokers_changed()

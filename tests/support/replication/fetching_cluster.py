@@ -18,12 +18,15 @@ from sawlog.broker.metrics import BrokerMetrics
 from sawlog.broker.purgatory import Purgatory
 from sawlog.broker.replica_fetchers import ReplicaFetchers
 from sawlog.broker.replicas import Replicas
+from sawlog.broker.replication_throttle import ReplicationThrottle
 from sawlog.broker.request import Request
 from sawlog.cluster.isr_changes import IsrWriteError
-from sawlog.cluster.leader_election import without_damaged_replica
+from sawlog.cluster.leader_election import handed_on, without_damaged_replica
 from sawlog.cluster.metadata_image import (
+    ALL_BROKERS,
     EMPTY_IMAGE,
     BrokerImage,
+    ConfigImage,
     InSyncMember,
     MetadataImage,
     PartitionImage,
@@ -31,6 +34,7 @@ from sawlog.cluster.metadata_image import (
 )
 from sawlog.cluster.znodes import PartitionState
 from sawlog.core.config import BrokerConfig
+from sawlog.core.config_dynamic import DynamicBrokerConfig
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName, TopicPartition
 from sawlog.core.ports import Part
 from sawlog.protocol.apis import ApiKey
@@ -129,9 +133,19 @@ class IsrWriterOf:
         self._node = node
 
     def leave_isr(
+        self,
+        _name: TopicPartition,
+        _topic_id: TopicId,
+        partition_epoch: int,
+        last_epoch: int,
+        done: IsrWritten,
+    ) -> None:
+        self._cluster.leave_isr(self._node, partition_epoch, last_epoch, done)
+
+    def hand_on(
         self, _name: TopicPartition, _topic_id: TopicId, partition_epoch: int, done: IsrWritten
     ) -> None:
-        self._cluster.leave_isr(self._node, partition_epoch, done)
+        self._cluster.hand_on(self._node, partition_epoch, done)
 
 
 class FetchingBroker:
@@ -142,7 +156,7 @@ class FetchingBroker:
         self._cluster = cluster
         self.node = node
         self._random = SeededRandom(node)
-        self._config = BrokerConfig(settings)
+        self._config = DynamicBrokerConfig(BrokerConfig(settings))
         self.disk = SimulatedDisk(partial(schedule.after, FLUSH_MS))
         self._apis = served_apis()
         self.received = 0  # requests of other brokers
@@ -156,7 +170,10 @@ class FetchingBroker:
             self.disk, schedule, schedule, self._random, config_for=configs.of_topic
         )
         peers = PeersOf(self._cluster, self.node)
-        self.fetchers = ReplicaFetchers(self.node, config, self.metadata, peers, schedule)
+        self.throttle = ReplicationThrottle(self.node, config, self.metadata, schedule)
+        self.fetchers = ReplicaFetchers(
+            self.node, config, self.metadata, peers, schedule, self.throttle
+        )
         self.replicas = Replicas(
             self.node,
             config,
@@ -177,11 +194,14 @@ class FetchingBroker:
             fetch_sessions=FetchSessions(schedule, self._random, 100),
             purgatory=Purgatory(schedule),
             metrics=BrokerMetrics(),
+            throttle=self.throttle,
         )
 
     def apply(self, image: MetadataImage) -> None:
         old = self.metadata.image
         self.metadata.update(image)
+        self._config.reconfigure(*image.broker_configs(self.node))
+        self.throttle.apply(old, image)
         self.replicas.apply(old, image)
         self.fetchers.brokers_changed()
 
@@ -191,10 +211,12 @@ class FetchingBroker:
         self.fetchers.close()
         for replica in self.replicas.by_partition.values():
             replica.log.flush.listen(None)
-        headers = headers_in(self.replica.log)
-        self.disk.kill()
+        size = None
         if kept_batches is not None:
-            size = sum(header.size for header in headers[:kept_batches]) + kept_bytes
+            headers = headers_in(self.replica.log)[:kept_batches]
+            size = sum(header.size for header in headers) + kept_bytes
+        self.disk.kill()
+        if size is not None:
             self.disk.cut(f"{TOPIC}-0/{0:020}.log", size)
         self._build()
         self.apply(self._cluster.image)
@@ -294,6 +316,14 @@ class FetchingCluster:
             if node not in unaware:
                 broker.apply(self.image)
 
+    def configure(self, *, topic: dict[str, str], brokers: dict[str, str]) -> None:
+        """Set the topic's settings and the dynamic settings of all brokers."""
+        changed = replace(self.image.topics[TOPIC], configs=topic)
+        configs = {ALL_BROKERS: ConfigImage(brokers, 1)}
+        self.image = replace(self.image, topics={TOPIC: changed}, configs=configs)
+        for broker in self.brokers.values():
+            broker.apply(self.image)
+
     def remove_from_isr(self, number: int) -> None:
         members = tuple(member for member in self.state.members if member.node != number)
         nodes = tuple(member.node for member in members)
@@ -321,16 +351,33 @@ class FetchingCluster:
 
         self.schedule.after(1, write)
 
-    def leave_isr(self, node: NodeId, partition_epoch: int, done: IsrWritten) -> None:
+    def leave_isr(
+        self, node: NodeId, partition_epoch: int, last_epoch: int, done: IsrWritten
+    ) -> None:
         """Write what a broker with a damaged log asks for, as the real one does."""
 
+        def change(old: PartitionState) -> PartitionState:
+            is_elected = old.leader == node
+            return without_damaged_replica(old, node, is_elected=is_elected, last_epoch=last_epoch)
+
+        self._write_without(partition_epoch, change, done)
+
+    def hand_on(self, node: NodeId, partition_epoch: int, done: IsrWritten) -> None:
+        """Write what a broker with a corrupt batch asks for, as the real one does."""
+        self._write_without(partition_epoch, lambda old: handed_on(old, node), done)
+
+    def _write_without(
+        self,
+        partition_epoch: int,
+        change: Callable[[PartitionState], PartitionState | None],
+        done: IsrWritten,
+    ) -> None:
         def write() -> None:
-            if partition_epoch != self.state.partition_epoch:
+            state = self.state
+            new = change(PartitionState(state.leader, state.leader_epoch, state.members, 0))
+            if partition_epoch != state.partition_epoch or new is None:
                 done(IsrWriteError.STALE)
                 return
-            state = self.state
-            stored = PartitionState(state.leader, state.leader_epoch, state.members, 0)
-            new = without_damaged_replica(stored, node, is_elected=state.leader == node)
             done(partition_epoch + 1)
             self._change(
                 state._replace(

@@ -4,13 +4,15 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from sawlog.cluster.znodes import PartitionState
 from sawlog.core.ids import NodeId
+from sawlog.simulation.cluster_profile import ClusterProfile
 from sawlog.simulation.history.history import ACKS_ALL, Outcome
 from sawlog.simulation.world.faults import Fault, FaultKind
 from sawlog.simulation.world.simulated_node import SimulatedNode
 from sawlog.simulation.world.simulation import RunResult, Simulation, SimulationOptions
 
-OPTIONS = SimulationOptions(brokers=3, duration_ms=14_000)
+OPTIONS = SimulationOptions(brokers=3, duration_ms=14_000, profile=ClusterProfile())
 SEEDS = pytest.mark.parametrize(
     "seed", [pytest.param(1, marks=pytest.mark.long), pytest.param(0, marks=pytest.mark.soak)]
 )
@@ -20,8 +22,13 @@ ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 class Scenario(Simulation):
     """Times count from the start of the brokers, which serve after a fraction of a second."""
 
-    def __init__(self, seed: int, faults: Sequence[Fault] = ()) -> None:
-        super().__init__(seed, OPTIONS, list(faults))
+    def __init__(
+        self,
+        seed: int,
+        faults: Sequence[Fault] = (),
+        options: SimulationOptions = OPTIONS,
+    ) -> None:
+        super().__init__(seed, options, list(faults))
 
     def at(self, at_ms: int, action: Callable[[], None]) -> None:
         self.cluster.schedule.after(at_ms, action)
@@ -45,12 +52,15 @@ class Scenario(Simulation):
         ]
         return [node.id for node in sorted(active, key=is_present)]
 
-    def leader(self, partition: int = 0) -> NodeId:
-        """The stored leader of a partition of the simulated topic."""
+    def state(self, partition: int = 0) -> PartitionState:
+        """The stored state of a partition of the simulated topic."""
         for key, known in self.observer.partitions.items():
             if (key.name.topic, key.name.partition) == ("simulated", partition) and known.stored:
-                return known.stored.leader
+                return known.stored
         raise AssertionError(f"partition {partition} has no state")
+
+    def leader(self, partition: int = 0) -> NodeId:
+        return self.state(partition).leader
 
     def acknowledged_between(self, start_ms: int, end_ms: int) -> set[int]:
         """The partitions of the acks=all writes that succeeded in this time."""

@@ -1,10 +1,14 @@
 """Leaders that move on purpose: ordered elections, preferred leaders and controlled shutdown."""
 
+import pytest
+
+from sawlog.cluster import znodes
 from sawlog.cluster.controlled_shutdown import hand_over
 from sawlog.cluster.isr_changes import IsrWriteError
 from sawlog.cluster.metadata_image import NO_NODE
 from sawlog.cluster.ordered_elections import ElectionType
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import NodeId
 from support.cluster.cluster import Cluster
 from support.cluster.member import TIMEOUT_MS
 
@@ -123,6 +127,40 @@ def test_the_controller_itself_hands_over() -> None:
     done = handed_over(cluster, node)
     assert cluster.schedule.run(lambda: bool(done))
     assert cluster.partition(node, "t").leader == cluster.other
+
+
+def change_numbers(cluster: Cluster) -> set[int]:
+    """When the states of the three partitions were written: one number if by one multi."""
+    tree = cluster.service.tree
+    return {tree.get(znodes.state_path("t", index)).stat.modified for index in range(3)}
+
+
+@pytest.mark.parametrize("is_controller", [True, False])
+def test_a_controlled_shutdown_takes_two_writes(is_controller: bool) -> None:
+    """The broker marks its registration, and one multi moves all leaders and in-sync sets."""
+    cluster = Cluster(brokers=3)
+    node = cluster.controller if is_controller else cluster.other
+    cluster.create("t", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    done = handed_over(cluster, node)
+    assert cluster.schedule.run(lambda: bool(done))
+    marked = cluster.service.tree.get(znodes.broker_path(NodeId(node))).stat.modified
+    assert change_numbers(cluster) == {marked + 1}
+
+
+def test_the_successor_of_a_stopped_controller_has_no_leader_to_elect() -> None:
+    cluster = Cluster(brokers=3)
+    node = cluster.controller
+    cluster.create("t", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    done = handed_over(cluster, node)
+    assert cluster.schedule.run(lambda: bool(done))
+    moved = change_numbers(cluster)
+    stopped: list[bool] = []
+    cluster.members.pop(node).member.stop(lambda: stopped.append(True))
+    assert cluster.schedule.run(lambda: bool(stopped))
+    assert cluster.settle()
+    assert cluster.controller != node
+    assert change_numbers(cluster) == moved
+    assert node not in cluster.partition(cluster.controller, "t").isr
 
 
 def test_partitions_without_another_in_sync_replica_stay() -> None:
