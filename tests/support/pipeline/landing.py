@@ -86,7 +86,7 @@ def pipeline_of(directory: Path, bootstrap: str, tables: str) -> Pipeline:
 def run_once(spark: "SparkSession", pipeline: Pipeline) -> tuple[list[Outcome], RecordedEvents]:
     register(spark)
     events = RecordedEvents()
-    return run_pipeline(spark, pipeline, events, threading.Event(), once=True), events
+    return run_pipeline(spark.sparkContext, pipeline, events, threading.Event(), once=True), events
 
 
 def land(spark: "SparkSession", pipeline: Pipeline) -> RecordedEvents:
@@ -160,11 +160,7 @@ def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[LandedBatch]:
 
 
 class OnlyHere:
-    """The part of a Spark session that parsing again needs, in this process."""
-
-    @property
-    def sparkContext(self) -> "OnlyHere":  # noqa: N802
-        return self
+    """The part of a SparkContext that parsing again needs, in this process."""
 
     def parallelize(self, values: list[Any], _: int) -> "OnlyHere":
         self._values = values
