@@ -102,6 +102,11 @@ class Follower:
         return max(self.leader_high_watermark - self.log.end_offset, 0)
 
     @property
+    def has_response(self) -> bool:
+        """Whether the leader has answered a fetch in this epoch."""
+        return self.leader_high_watermark != UNKNOWN
+
+    @property
     def has_committed_records(self) -> bool:
         """Whether this replica has, flushed where that counts, all records that were committed at
         the leader's last response; False before the first one."""

@@ -108,6 +108,23 @@ def test_a_leader_stays_while_no_other_member_is_alive() -> None:
     assert leader.log.end_offset == 5
 
 
+def test_a_follower_stays_until_its_leader_has_answered() -> None:
+    """The leader is registered, but it may be dead, and this the last copy of the records."""
+    cluster = cluster_with_records(2)
+    corrupt(cluster[2], 2, MAGIC_AT)
+    cluster.cut(1, 2)
+    cluster[2].restart()
+    cluster.schedule.run_for(20_000)
+    assert (cluster.state.leader_epoch, cluster.state.isr) == (0, (1, 2))
+    assert cluster[2].replica.log.end_offset == 5
+    cluster.heal()
+    assert cluster.schedule.run(lambda: cluster.state.isr == (1,))
+    cluster.settle()
+    cluster.schedule.run_for(5_000)
+    assert_identical(*(broker.replica.log for broker in cluster.brokers.values()))
+    assert sorted(cluster.state.isr) == [1, 2]
+
+
 def test_a_wrong_report_changes_nothing() -> None:
     cluster = cluster_with_records()
     cluster[1].replicas.corruption_reported(cluster[1].replica, 2)
