@@ -376,7 +376,7 @@ class Replicas:
 
     def corruption_reported(self, replica: Replica, offset: int) -> None:
         """A follower could not append the batch that it fetched from this leader at `offset`."""
-        if replica.log.segments.is_sound_at(offset):
+        if replica.log.segments.is_sound_at(offset, replica.log.end_offset):
             logger.warning(
                 "a follower reports a corrupt batch that is sound here",
                 log=str(replica.name),

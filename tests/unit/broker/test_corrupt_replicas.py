@@ -9,6 +9,8 @@ from support.replication.fetching_cluster import FetchingBroker, FetchingCluster
 from support.replication.replicated_logs import assert_identical, headers_in, values_of
 
 VALUES = [b"value %d" % number for number in range(5)]
+OFFSET_AT = 7
+LENGTH_AT = 10
 MAGIC_AT = 16
 LAST_BYTE = -1
 
@@ -38,7 +40,7 @@ def begin_again(cluster: FetchingCluster, number: int) -> None:
     cluster[number].restart(kept_batches=0)
 
 
-@pytest.mark.parametrize("at", [LAST_BYTE, MAGIC_AT])
+@pytest.mark.parametrize("at", [LAST_BYTE, OFFSET_AT, LENGTH_AT, MAGIC_AT])
 def test_a_leader_hands_on_when_a_follower_finds_a_corrupt_batch(at: int) -> None:
     cluster = cluster_with_records()
     corrupt(cluster[1], 2, at)
