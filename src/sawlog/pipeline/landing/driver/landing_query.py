@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from sawlog.client.net.cluster import Cluster
 from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.delta.configured_sources import register_source
+from sawlog.pipeline.delta.table_path import table_path
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
 from sawlog.pipeline.landing.driver.batch_commit import LandingCommitter
 from sawlog.pipeline.landing.driver.events import Events, LandedBatch
@@ -16,7 +18,7 @@ from sawlog.pipeline.landing.driver.query_run import QueryRun
 from sawlog.pipeline.landing.driver.spark_session import in_own_pool
 from sawlog.pipeline.landing.driver.table_setup import PreparedTable, prepare
 from sawlog.pipeline.landing.failures import FailureKind
-from sawlog.pipeline.landing.planning.landing_source import NAME
+from sawlog.pipeline.landing.planning.landing_source import LandingSource
 from sawlog.pipeline.landing.task.landing_task import landing_parameters
 from sawlog.pipeline.source.group_progress import COMMIT_TIMEOUT_MS, GroupProgress
 from sawlog.pipeline.source.offset_json import write_offsets
@@ -87,7 +89,9 @@ class LandingQuery:
             commit_to_group=GroupProgress(monitoring, config.group).commit,
         )
         stream = (
-            self._spark.readStream.format(NAME)
+            self._spark.readStream.format(
+                register_source(self._spark, LandingSource, table_path(self._pipeline.lake).options)
+            )
             .option("parameters", parameters.to_json())
             .option("starts", json.dumps(write_offsets(ready.starts)))
             .option("tasks", str(max(1, self._spark.sparkContext.defaultParallelism)))

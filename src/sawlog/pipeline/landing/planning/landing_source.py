@@ -8,7 +8,7 @@ tasks. A task lands some ranges and returns one row. `batch_planner.py` plans,
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from sawlog.client.net.cluster import Cluster
+from sawlog.pipeline.delta.table_path import NO_OPTIONS, StorageOptions
 from sawlog.pipeline.landing.failures import tagged_failures
 from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner
 from sawlog.pipeline.landing.planning.task_split import split_into_tasks
@@ -46,6 +47,8 @@ class RangesToLand(InputPartition):
 class LandingSource(DataSource):
     """Options: `parameters` and `starts` (offsets) as JSON; `tasks`, their number."""
 
+    storage_options: ClassVar[StorageOptions] = NO_OPTIONS  # `register_source` sets others
+
     @classmethod
     def name(cls) -> str:
         return NAME
@@ -55,7 +58,7 @@ class LandingSource(DataSource):
 
     def streamReader(self, schema: Any) -> "LandingReader":  # noqa: N802, ARG002
         return LandingReader(
-            read_parameters(self.options["parameters"]),
+            read_parameters(self.options["parameters"], self.storage_options),
             read_stream_offset(json.loads(self.options["starts"])).offsets,
             int(self.options["tasks"]),
         )
