@@ -263,4 +263,4 @@ def _reason(error: BaseException) -> str:
     _, separator, after = text.partition(" - ")
     if not separator:
         return type(error).__name__
-    return _URL.sub("...", " ".join(after.split()))[:300]
+    return _URL.sub("...", " ".join(after.split())).rstrip(":")[:300]

@@ -8,8 +8,10 @@ import pytest
 
 from sawlog.pipeline.delta.errors import StoreUnavailable, UnsupportedStorage
 from sawlog.pipeline.delta.object_storage import ObjectStorage
+from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.store_probe import probe
 from sawlog.pipeline.delta.table_path import StorageOptions, TablePath
+from sawlog.pipeline.landing.failures import FailureKind, classify, parse_failure
 from support.pipeline.fault_proxy import (
     CONFLICT,
     ERROR_AFTER_SUCCESS,
@@ -22,6 +24,7 @@ from support.pipeline.fault_proxy import (
     proxied,
 )
 from support.pipeline.s3_servers import ACCESS_KEY, SECRET_KEY, S3Server, store_options
+from support.pipeline.tables import rows
 
 ENTRY = "_delta_log/00000000000000000001.json"
 
@@ -113,8 +116,36 @@ def test_a_store_that_ignores_conditions_is_refused(moto: S3Server, proxy: Fault
 
 def test_a_missing_bucket_is_named(moto: S3Server) -> None:
     storage = ObjectStorage(TablePath("s3://nowhere/t", StorageOptions(moto.options)))
-    with pytest.raises(StoreUnavailable, match="there is no bucket 'nowhere'"):
-        storage.put_if_absent(ENTRY, b"")
+    for use in (lambda: storage.put_if_absent(ENTRY, b""), lambda: storage.names("_delta_log"),
+                lambda: list(storage.walk())):  # fmt: skip
+        with pytest.raises(StoreUnavailable, match=r"no bucket 'nowhere'|NoSuchBucket: "):
+            use()
+
+
+def test_a_writer_that_fails_leaves_no_object(moto: S3Server) -> None:
+    storage = ObjectStorage(moto.new_path())
+
+    def fail() -> None:
+        with FileWriter(storage, target_bytes=1, row_group_bytes=1_000) as writer:
+            writer.write(rows(0, range(100)))
+            assert len(list(storage.walk())) == 1  # one is complete
+            writer.write(rows(0, range(5)))
+            raise RuntimeError("task failed")
+
+    with pytest.raises(RuntimeError, match="task failed"):
+        fail()
+    assert list(storage.walk()) == []
+
+
+def test_a_store_that_does_not_answer_is_waited_for(moto: S3Server, proxy: FaultProxy) -> None:
+    storage = behind(proxy, moto)
+    proxy.script = lambda _method, _path: UNAVAILABLE
+    with pytest.raises(StoreUnavailable) as caught:
+        storage.read(ENTRY)
+    failure = classify(caught.value)
+    assert failure.kind is FailureKind.STORE_UNREACHABLE
+    assert failure.message == f"{storage.full(ENTRY)}: SlowDown: by the proxy"
+    assert parse_failure(f"PythonException: {failure}").kind is FailureKind.STORE_UNREACHABLE
 
 
 @pytest.mark.parametrize(
