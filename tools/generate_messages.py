@@ -44,11 +44,16 @@ OWN_FIELDS: dict[tuple[str, str], list[Definition]] = {
         {"name": "IsAwaited", "type": "bool", "default": "false", "tag": OWN_TAG}
         | {"versions": "12+", "taggedVersions": "12+", "ignorable": True}
     ],
+    ("ListOffsetsRequest", "ListOffsetsPartition"): [
+        {"name": "CorruptOffset", "type": "int64", "default": "-1", "tag": OWN_TAG}
+        | {"versions": "6+", "taggedVersions": "6+", "ignorable": True}
+    ],
 }
 """Fields that only brokers of Sawlog exchange, by message and struct.
 
 A follower's fetch says how far its log is flushed, and the leader's response whether a producer
-waits for the commit of records. A default value is not written, and other software skips tags that
+waits for the commit of records. A follower's ListOffsets says at which offset the leader has sent
+it a corrupt batch. A default value is not written, and other software skips tags that
 it does not know, so clients never see them.
 """
 

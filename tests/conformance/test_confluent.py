@@ -1,7 +1,15 @@
 """confluent-kafka: the admin client, delivery errors and offsets."""
 
+from typing import Any
+
 import pytest
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -12,6 +20,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from sawlog.core.errors import ErrorCode
+from sawlog.protocol.apis import ApiKey
+from support.client.producing_broker import answering, batches
+from support.client.scripted_broker import ScriptedBroker
 from support.client_libraries.client_library import GUARD_S, BrokerError, Row
 from support.client_libraries.confluent_library import Confluent
 
@@ -226,3 +238,33 @@ def test_watermarks_of_an_unknown_topic_fail_without_creating_it(confluent, admi
         consumer.get_watermark_offsets(tp, timeout=GUARD_S)
     assert code_of(error) in (UNKNOWN_TOPIC_OR_PARTITION, LOCAL_UNKNOWN_PARTITION)
     assert topic not in admin.list_topics(timeout=GUARD_S).topics
+
+
+@pytest.mark.parametrize(
+    ("code", "attempts"),
+    [(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2), (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 1)],
+)
+def test_librdkafka_without_retries_resends_what_a_deposed_leader_may_have_appended(
+    code: ErrorCode, attempts: int
+) -> None:
+    """Kafka and Sawlog answer a waiting acks=all request with NOT_LEADER_OR_FOLLOWER when its
+    leader epoch ends, after the append. librdkafka takes that for "not appended" and does not
+    count the next attempt as a retry: without idempotence, the value can be in the log twice."""
+    errors: list[Any] = []
+    with ScriptedBroker(logs=1) as broker:
+        broker.offers[ApiKey.PRODUCE] = (3, 9)  # versions with topic names
+        broker.reply(ApiKey.PRODUCE, answering(code))
+        broker.always_reply(ApiKey.PRODUCE, answering())
+        producer = Producer(
+            {
+                "bootstrap.servers": broker.bootstrap,
+                "enable.idempotence": False,
+                "message.send.max.retries": 0,
+                "log_level": 0,
+            }
+        )
+        producer.produce("logs", b"once", on_delivery=lambda error, _: errors.append(error))
+        assert producer.flush(GUARD_S) == 0
+        sent = [values for _, _, values in batches(broker)]
+    assert sent == [[b"once"]] * attempts
+    assert [error.code() if error else 0 for error in errors] == ([0] if attempts > 1 else [code])

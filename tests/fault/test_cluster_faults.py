@@ -1,28 +1,51 @@
 """Three brokers and a ZooKeeper lose nothing, whatever is killed, paused, cut, full or lost.
 
 Real clients produce and consume during the faults; their histories go through the checks of the
-simulator, and at the end the replicas are identical, batch by batch.
+simulator, and at the end the replicas are identical, batch by batch. Groups consume and commit too,
+with members that come and go: they process every record, and no committed offset goes back.
 """
 
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from support.group_consumers.group_run import GroupRun
 from support.programs import require_java
 from tools.faults import faults
 from tools.faults.cluster import FaultyCluster, faulty_cluster
-from tools.faults.faults import Fault, controller, everyone, first_two, follower, leader
+from tools.faults.faults import (
+    Fault,
+    controller,
+    everyone,
+    first_two,
+    follower,
+    for_seconds,
+    for_sessions,
+    leader,
+    until_available,
+    until_sessions_end,
+    zookeeper,
+)
 from tools.faults.java_load import JavaLoad
 from tools.faults.load import Load
 
 PARTITIONS = 6
 SESSION_MS = 2_000
-SETTINGS = {"replica.lag.time.max.ms": "3000"}
+SETTINGS = {
+    "replica.lag.time.max.ms": "3000",
+    "group.initial.rebalance.delay.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+}
+CONSUMER, CLASSIC = "confluent-consumer", "confluent-range"
 FULL_BROKER = 3
+OFFSET_PARTITIONS = 3  # of __consumer_offsets
 FAULTS: dict[str, Fault] = {
     "kill the leader": faults.killed(leader),
     "kill and restart a follower": faults.killed_and_restarted(follower),
@@ -30,21 +53,38 @@ FAULTS: dict[str, Fault] = {
     "kill and restart two": faults.killed_and_restarted(first_two),
     "kill and restart all": faults.killed_and_restarted(everyone),
     "lose the data of the leader": faults.data_lost(leader),
+    "lose the data of a follower": faults.data_lost(follower),
     "stop the leader": faults.stopped(leader),
+    "stop a follower": faults.stopped(follower),
     "stop the controller": faults.stopped(controller),
     "stop two": faults.stopped(first_two),
     "restart one after the other": faults.rolled,
     "pause the leader": faults.paused(leader),
+    "pause a follower": faults.paused(follower),
     "pause the controller": faults.paused(controller),
     "isolate the leader": faults.isolated(leader),
+    "isolate a follower": faults.isolated(follower),
     "isolate the controller": faults.isolated(controller),
-    "cut the leader from ZooKeeper": faults.cut_from_zookeeper(leader, is_one_way=False),
-    "the leader does not reach ZooKeeper": faults.cut_from_zookeeper(leader, is_one_way=True),
-    "ZooKeeper does not reach the leader": faults.deaf_to_zookeeper(leader),
-    "cut two brokers": faults.cut_pair(is_one_way=False),
-    "a follower does not reach its leader": faults.cut_pair(is_one_way=True),
-    "kill ZooKeeper": faults.zookeeper_killed,
-    "pause ZooKeeper": faults.zookeeper_paused,
+    "cut the leader from ZooKeeper": faults.cut(leader, zookeeper, until_sessions_end),
+    "the leader does not reach ZooKeeper": faults.cut(
+        leader, zookeeper, until_sessions_end, is_one_way=True
+    ),
+    # The session lasts, since requests arrive; the leader goes on without the answers.
+    "ZooKeeper does not reach the leader": faults.cut(
+        zookeeper, leader, for_sessions(2), is_one_way=True
+    ),
+    # Until the in-sync set has shrunk.
+    "cut two brokers": faults.cut(follower, leader, until_available),
+    "a follower does not reach its leader": faults.cut(
+        follower, leader, until_available, is_one_way=True
+    ),
+    "a leader does not reach its follower": faults.cut(
+        leader, follower, until_available, is_one_way=True
+    ),
+    "kill and restart ZooKeeper": faults.killed_and_restarted(zookeeper),
+    "kill ZooKeeper for a minute": faults.killed(zookeeper, for_seconds(60)),
+    "stop ZooKeeper": faults.stopped(zookeeper, for_sessions(1.5)),
+    "pause ZooKeeper": faults.paused(zookeeper, for_sessions(1.5)),
 }
 
 
@@ -65,28 +105,78 @@ def loaded(cluster: FaultyCluster, make: Callable[[], Load]) -> Iterator[Load]:
     cluster.check_identical_replicas(load.topic, load.partitions)
 
 
-def run(cluster: FaultyCluster, load: Load, *names: str) -> None:
+@contextlib.contextmanager
+def grouped(
+    cluster: FaultyCluster, load: Load, kind: str, java_directory: Path | None = None
+) -> Iterator[GroupRun]:
+    """Run a group during a `with` block; it reads everything before the block ends."""
+    group = GroupRun(cluster.bootstrap, load.topic, kind, java_directory=java_directory)
+    try:
+        group.wait_until_all_own()
+        yield group
+        load.stop()
+        ends = {partition: len(found) for partition, found in load.read_all().items()}
+        group.settle(ends)
+    except BaseException:
+        group.abandon()
+        raise
+    lines = [line for broker in cluster.brokers for line in broker.child.all_lines]
+    group.check(ends, OFFSET_PARTITIONS, lines)
+
+
+def plain_load(cluster: FaultyCluster) -> Load:
+    return Load(cluster.bootstrap, PARTITIONS, has_plain_producer=True)
+
+
+def run(cluster: FaultyCluster, load: Load, *names: str, groups: Sequence[GroupRun] = ()) -> None:
     for name in names:
         cluster.wait_until_in_sync(load.topic, load.partitions)
         print(f"{name}: no acknowledgement for {FAULTS[name](cluster, load):.2f} s", flush=True)
+        for group in groups:
+            group.replace_member()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "names",
+    ("names", "kind"),
     [
-        ("kill the leader", "kill and restart all", "lose the data of the leader"),
-        ("pause the controller", "isolate the leader", "a follower does not reach its leader"),
-        ("restart one after the other", "kill ZooKeeper", "the leader does not reach ZooKeeper"),
+        (("kill the leader", "kill and restart all", "lose the data of the leader"), CONSUMER),
+        (
+            ("pause the controller", "isolate the leader", "a follower does not reach its leader"),
+            CLASSIC,
+        ),
+        (
+            (
+                "restart one after the other",
+                "stop ZooKeeper",
+                "the leader does not reach ZooKeeper",
+            ),
+            CONSUMER,
+        ),
     ],
     ids=["kills", "cuts", "restarts"],
 )
-def test_faults_under_load_lose_and_repeat_nothing(names: tuple[str, ...], tmp_path: Path) -> None:
+def test_faults_under_load_lose_and_repeat_nothing(
+    names: tuple[str, ...], kind: str, tmp_path: Path
+) -> None:
     with (
         faulty_cluster(tmp_path, session_ms=SESSION_MS, settings=SETTINGS) as cluster,
-        loaded(cluster, lambda: Load(cluster.bootstrap, PARTITIONS)) as load,
+        loaded(cluster, lambda: plain_load(cluster)) as load,
+        grouped(cluster, load, kind) as group,
     ):
-        run(cluster, load, *names)
+        run(cluster, load, *names, groups=[group])
+
+
+@pytest.mark.long
+def test_producers_and_groups_outlast_a_zookeeper_that_is_killed_for_a_minute(
+    tmp_path: Path,
+) -> None:
+    with (
+        faulty_cluster(tmp_path, session_ms=SESSION_MS, settings=SETTINGS) as cluster,
+        loaded(cluster, lambda: plain_load(cluster)) as load,
+        grouped(cluster, load, CLASSIC) as group,
+    ):
+        run(cluster, load, "kill ZooKeeper for a minute", groups=[group])
 
 
 @pytest.mark.long
@@ -96,7 +186,7 @@ def test_a_full_disk_of_one_broker_stops_its_partitions_only(
     data = {FULL_BROKER: small_disk}
     with (
         faulty_cluster(tmp_path, session_ms=SESSION_MS, settings=SETTINGS, data=data) as cluster,
-        loaded(cluster, lambda: Load(cluster.bootstrap, PARTITIONS)) as load,
+        loaded(cluster, lambda: plain_load(cluster)) as load,
     ):
         led = [p for p in range(PARTITIONS) if cluster.leader(load.topic, p).node_id != 3]
         assert led
@@ -110,23 +200,42 @@ def test_a_full_disk_of_one_broker_stops_its_partitions_only(
 
 
 @pytest.mark.long
-def test_an_idempotent_java_producer_notices_only_a_pause(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("is_idempotent", "protocol"), [(True, "classic"), (False, "consumer")], ids=["safe", "plain"]
+)
+def test_java_clients_notice_only_a_pause(
+    tmp_path: Path, protocol: str, *, is_idempotent: bool
+) -> None:
+    """A producer without idempotence and retries loses records that were not acknowledged, and
+    doubles none."""
     require_java()
     with faulty_cluster(tmp_path, session_ms=SESSION_MS, settings=SETTINGS) as cluster:
 
         def java() -> Load:
-            return JavaLoad(cluster.bootstrap, PARTITIONS, tmp_path, topic="java")
+            return JavaLoad(
+                cluster.bootstrap,
+                PARTITIONS,
+                tmp_path,
+                topic="java",
+                is_idempotent=is_idempotent,
+                group_protocol=protocol,
+            )
 
         with loaded(cluster, java) as load:
             run(cluster, load, "kill the leader", "stop the controller")
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("round_number", range(20))
-def test_faults_in_any_order(round_number: int, random_seed: int, tmp_path: Path) -> None:
-    chosen = random.Random(random_seed + round_number).sample(sorted(FAULTS), 8)
+@pytest.mark.parametrize("kind", [CONSUMER, CLASSIC])
+@pytest.mark.parametrize("round_number", range(10))
+def test_faults_in_any_order(
+    round_number: int, kind: str, random_seed: int, tmp_path: Path
+) -> None:
+    require_java()
+    chosen = random.Random(f"{random_seed} {kind} {round_number}").sample(sorted(FAULTS), 8)
     with (
         faulty_cluster(tmp_path, session_ms=SESSION_MS, settings=SETTINGS) as cluster,
-        loaded(cluster, lambda: Load(cluster.bootstrap, PARTITIONS)) as load,
+        loaded(cluster, lambda: plain_load(cluster)) as load,
+        grouped(cluster, load, kind, java_directory=tmp_path) as group,
     ):
-        run(cluster, load, *chosen)
+        run(cluster, load, *chosen, groups=[group])

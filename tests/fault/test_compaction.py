@@ -14,7 +14,7 @@ import pytest
 from support.client.keyed_load import CLEANER, COMPACTED, KeyedLoad
 from support.client_libraries.confluent_library import Confluent
 from support.kafka.compaction import set_config, wait_until_compacted
-from support.process import wait_until
+from support.process import is_alive, wait_until
 from support.server.broker_process import SawlogServer
 from support.storage.damage import flip
 from support.tiers import rounds
@@ -49,20 +49,14 @@ def worker_at_work(server: SawlogServer, load: KeyedLoad) -> psutil.Process:
 
 def stopped_worker(server: SawlogServer, load: KeyedLoad) -> psutil.Process:
     """A cleaner process that is stopped by a signal after it has lowered its priority."""
+    priority = psutil.Process(server.process.pid).nice()
     while True:
         worker = worker_at_work(server, load)
         with contextlib.suppress(psutil.NoSuchProcess):
             worker.suspend()
-            if worker.status() == psutil.STATUS_STOPPED and worker.nice() > 0:
+            if worker.status() == psutil.STATUS_STOPPED and worker.nice() > priority:
                 return worker
             worker.resume()
-
-
-def is_alive(worker: psutil.Process) -> bool:
-    try:
-        return bool(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 def check_compacted(server: SawlogServer, load: KeyedLoad) -> None:

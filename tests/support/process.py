@@ -123,3 +123,11 @@ def wait_until(
         said = "\n".join(process.output for process in processes)
         assert time.monotonic() < deadline, f"it did not become so in {patience_s} s:\n{said}"
         time.sleep(0.05)
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether a process, of any parent, exists and has not ended."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

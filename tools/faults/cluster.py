@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
 from kazoo.client import KazooClient
 
 from sawlog.cluster import znodes
@@ -23,32 +22,32 @@ from sawlog.server.address import Address
 from sawlog.server.zookeeper_process import FAST_START, ZooKeeperServer, is_serving
 from tools.faults.links import HOST, Links
 from tools.faults.process import Child, wait_for
+from tools.faults.socket_owner import has_socket, socket_inode
 from tools.kafka_node import free_port
 
 ZOOKEEPER = "zookeeper"
 CLIENT = "client"
 START_S = 180.0
+JVM_TERMINATED = 128 + signal.SIGTERM
+"""The exit code of a JVM that ran its shutdown hooks after SIGTERM."""
 NO_FSYNC = "-Dzookeeper.forceSync=no"
 """No fsync in ZooKeeper: on a busy disk it stalls all sessions; no fault here is a power loss."""
 
 
-class FaultyBroker:
-    """One broker process that is killed, stopped, paused and started again on its data."""
+class FaultyProcess:
+    """One process that is killed, stopped, paused and started again on its data."""
 
-    def __init__(self, node_id: int, directory: Path, listen: Address) -> None:
-        self.node_id = node_id
-        self.name = f"broker-{node_id}"
-        self.data = directory / self.name
-        self.listen = listen
-        self.advertised = listen
-        self.child = Child([], directory / f"{self.name}.log")
+    def __init__(self, name: str, directory: Path, stop_code: int) -> None:
+        self.name = name
+        self.child = Child([], directory / f"{name}.log")
+        self._stop_code = stop_code
 
     def start(self) -> None:
         """Start the process without waiting until it is ready."""
         self.child.start()
 
     def wait_until_ready(self) -> None:
-        self.child.wait_for_text(f"broker {self.node_id} ready")
+        raise NotImplementedError
 
     def kill(self) -> None:
         self.child.kill()
@@ -63,13 +62,25 @@ class FaultyBroker:
 
     def wait_until_stopped(self) -> None:
         code = self.child.wait()
-        assert code == 0, f"{self.name} ended with {code}:\n{self.child.text}"
+        assert code == self._stop_code, f"{self.name} ended with {code}:\n{self.child.text}"
 
     def pause(self) -> None:
         self.child.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self.child.signal(signal.SIGCONT)
+
+
+class FaultyBroker(FaultyProcess):
+    def __init__(self, node_id: int, directory: Path, listen: Address) -> None:
+        super().__init__(f"broker-{node_id}", directory, stop_code=0)
+        self.node_id = node_id
+        self.data = directory / self.name
+        self.listen = listen
+        self.advertised = listen
+
+    def wait_until_ready(self) -> None:
+        self.child.wait_for_text(f"broker {self.node_id} ready")
 
     def lose_data(self) -> None:
         """Empty the data directory of a process that has ended."""
@@ -79,6 +90,18 @@ class FaultyBroker:
                 shutil.rmtree(path)
             else:
                 path.unlink()
+
+
+class FaultyZooKeeper(FaultyProcess):
+    def __init__(self, directory: Path) -> None:
+        super().__init__(ZOOKEEPER, directory, stop_code=JVM_TERMINATED)
+        self.address = Address(HOST, free_port())
+        server = ZooKeeperServer(directory / ZOOKEEPER, self.address)
+        server.write_config()
+        self.child.command = server.command((*FAST_START, NO_FSYNC))
+
+    def wait_until_ready(self) -> None:
+        assert is_serving(self.address, START_S), self.child.text
 
 
 class FaultyCluster:
@@ -96,11 +119,7 @@ class FaultyCluster:
         directory.mkdir(parents=True, exist_ok=True)
         self.session_ms = session_ms
         self.links = Links()
-        self.zookeeper_address = Address(HOST, free_port())
-        server = ZooKeeperServer(directory / ZOOKEEPER, self.zookeeper_address)
-        server.write_config()
-        command = server.command((*FAST_START, NO_FSYNC))
-        self.zookeeper = Child(command, directory / "zookeeper.log")
+        self.zookeeper = FaultyZooKeeper(directory)
         self.zookeeper.start()
         self.brokers = [
             FaultyBroker(node_id, directory, Address(HOST, free_port()))
@@ -109,8 +128,8 @@ class FaultyCluster:
         for broker in self.brokers:
             broker.data = (data or {}).get(broker.node_id, broker.data)
             self._configure(broker, settings or {})
-        assert is_serving(self.zookeeper_address, START_S), self.zookeeper.text
-        self._client = KazooClient(str(self.zookeeper_address), timeout=60)
+        self.zookeeper.wait_until_ready()
+        self._client = KazooClient(str(self.zookeeper.address), timeout=60)
         self._client.start(START_S)
         for broker in self.brokers:
             broker.start()
@@ -119,7 +138,7 @@ class FaultyCluster:
 
     def _configure(self, broker: FaultyBroker, settings: Mapping[str, str]) -> None:
         advertised = self.links.add(broker.name, broker.listen, self._owner)
-        store = self.links.add(ZOOKEEPER, self.zookeeper_address, lambda _: broker.name)
+        store = self.links.add(ZOOKEEPER, self.zookeeper.address, lambda _, __: broker.name)
         command = [sys.executable, "-m", "sawlog", "broker", "--data", str(broker.data)]
         command += ["--node-id", str(broker.node_id), "--listen", str(broker.listen)]
         command += ["--advertise", str(advertised), "--zookeeper", str(store)]
@@ -135,13 +154,14 @@ class FaultyCluster:
         broker.child.command = command
         broker.advertised = advertised
 
-    def _owner(self, port: int) -> str:
-        """Return the name of the process that has this local port: a broker, or a client."""
+    def _owner(self, port: int, link_port: int) -> str:
+        """Return the name of the process that has this connection to a link: a broker, or a
+        client."""
+        inode = socket_inode(HOST, port, link_port)
         for broker in self.brokers:
-            with contextlib.suppress(psutil.Error, AssertionError):
-                for found in psutil.Process(broker.child.pid).net_connections("tcp4"):
-                    if found.laddr and found.laddr.port == port:
-                        return broker.name
+            is_running = broker.child.is_running
+            if inode is not None and is_running and has_socket(broker.child.pid, inode):
+                return broker.name
         return CLIENT
 
     @property
@@ -158,20 +178,11 @@ class FaultyCluster:
         self.zookeeper.kill()
         self.links.close()
 
-    def start_zookeeper(self) -> None:
-        self.zookeeper.start()
-        assert is_serving(self.zookeeper_address, START_S), self.zookeeper.text
-
-    def pause_zookeeper(self) -> None:
-        self.zookeeper.signal(signal.SIGSTOP)
-
-    def resume_zookeeper(self) -> None:
-        self.zookeeper.signal(signal.SIGCONT)
-
     # What ZooKeeper says
 
-    def wait_until_session_ended(self, broker: FaultyBroker) -> None:
+    def wait_until_session_ended(self, broker: FaultyProcess) -> None:
         """Wait until the broker's registration has gone."""
+        assert isinstance(broker, FaultyBroker)
         path = znodes.broker_path(NodeId(broker.node_id))
         wait_for(
             lambda: self._client.retry(self._client.exists, path) is None,

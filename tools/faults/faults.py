@@ -1,14 +1,22 @@
-"""Faults of a running cluster. Each one breaks something, waits until all partitions acknowledge
-again, repairs what it broke, and returns the longest time without an acknowledgement."""
+"""Faults of a running cluster. Each one breaks something, waits as long as it lasts, repairs what
+it broke, and returns the longest time without an acknowledgement."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from tools.faults.cluster import CLIENT, ZOOKEEPER, FaultyBroker, FaultyCluster
+from tools.faults.cluster import CLIENT, FaultyBroker, FaultyCluster, FaultyProcess
+from tools.faults.links import Way
 from tools.faults.load import Load
 
 Fault = Callable[[FaultyCluster, Load], float]
-Choice = Callable[[FaultyCluster, Load], list[FaultyBroker]]
+Targets = Sequence[FaultyProcess]
+Choice = Callable[[FaultyCluster, Load], Targets]
+BrokerChoice = Callable[[FaultyCluster, Load], Sequence[FaultyBroker]]
+Hold = Callable[[FaultyCluster, Load, Targets, float], bool]
+"""Waits from the time at which the fault began until it is to be repaired; returns whether the
+outage includes the repair."""
+
+# Targets
 
 
 def leader(cluster: FaultyCluster, load: Load) -> list[FaultyBroker]:
@@ -35,72 +43,95 @@ def everyone(cluster: FaultyCluster, _: Load) -> list[FaultyBroker]:
     return cluster.brokers
 
 
-def killed(choice: Choice) -> Fault:
-    """kill -9; the brokers are started when the others have taken over."""
+def zookeeper(cluster: FaultyCluster, _: Load) -> list[FaultyProcess]:
+    return [cluster.zookeeper]
 
-    def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
-        chosen = choice(cluster, load)
-        for broker in chosen:
-            broker.kill()
-        outage_s = load.wait_until_available(began)
-        _start(chosen)
-        return outage_s
 
-    return run
+# How long a fault lasts
+
+
+def at_once(_: FaultyCluster, __: Load, ___: Targets, ____: float) -> bool:
+    """The repair follows the fault, as a supervisor does it."""
+    return True
+
+
+def until_available(_: FaultyCluster, load: Load, __: Targets, began: float) -> bool:
+    """The others have taken over: every partition acknowledges what was sent after the fault."""
+    load.wait_until_available(began)
+    return False
+
+
+def until_stopped(_: FaultyCluster, load: Load, targets: Targets, __: float) -> bool:
+    """The processes have stopped, and the others acknowledge if they are enough for
+    min.insync.replicas=2."""
+    for target in targets:
+        target.wait_until_stopped()
+    if len(targets) > 1:
+        return True
+    load.wait_until_available(time.monotonic())
+    return False
+
+
+def until_sessions_end(cluster: FaultyCluster, load: Load, targets: Targets, _: float) -> bool:
+    """ZooKeeper has ended the sessions of the brokers, and the others have taken over."""
+    for target in targets:
+        cluster.wait_until_session_ended(target)
+    load.wait_until_available(time.monotonic())
+    return True
+
+
+def for_sessions(count: float) -> Hold:
+    """Producers get acknowledgements after so many session timeouts."""
+
+    def wait(cluster: FaultyCluster, load: Load, _: Targets, began: float) -> bool:
+        load.wait_until_available(began + count * cluster.session_ms / 1000)
+        return True
+
+    return wait
+
+
+def for_seconds(seconds: float) -> Hold:
+    """Producers get acknowledgements after so many seconds."""
+
+    def wait(_: FaultyCluster, load: Load, __: Targets, began: float) -> bool:
+        load.wait_until_available(began + seconds)
+        return True
+
+    return wait
+
+
+# What breaks
+
+
+def killed(choice: Choice, hold: Hold = until_available) -> Fault:
+    """kill -9; the processes are started again in the end."""
+    return _fault(choice, lambda each: each.kill(), hold, _start)
 
 
 def killed_and_restarted(choice: Choice) -> Fault:
-    """kill -9; the brokers are started at once, as a supervisor does."""
-
-    def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
-        chosen = choice(cluster, load)
-        for broker in chosen:
-            broker.kill()
-        _start(chosen)
-        return load.wait_until_available(began)
-
-    return run
+    return killed(choice, at_once)
 
 
-def data_lost(choice: Choice) -> Fault:
+def data_lost(choice: BrokerChoice) -> Fault:
     """kill -9 and the loss of the whole data directory. The brokers are started when their sessions
     have ended: before, another directory with the same broker id is refused."""
 
-    def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
-        chosen = choice(cluster, load)
-        for broker in chosen:
-            broker.kill()
-            broker.lose_data()
-        for broker in chosen:
-            cluster.wait_until_session_ended(broker)
-        _start(chosen)
-        return load.wait_until_available(began)
+    def lose(each: FaultyProcess) -> None:
+        assert isinstance(each, FaultyBroker)
+        each.kill()
+        each.lose_data()
 
-    return run
+    return _fault(choice, lose, until_sessions_end, _start)
 
 
-def stopped(choice: Choice) -> Fault:
-    """SIGTERM; the brokers are started again when all have stopped."""
+def stopped(choice: Choice, hold: Hold = until_stopped) -> Fault:
+    """SIGTERM; the processes are started again in the end."""
+    return _fault(choice, lambda each: each.begin_stop(), hold, _start_stopped)
 
-    def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
-        chosen = choice(cluster, load)
-        for broker in chosen:
-            broker.begin_stop()
-        for broker in chosen:
-            broker.wait_until_stopped()
-        if len(chosen) > 1:  # one broker cannot acknowledge with min.insync.replicas=2
-            _start(chosen)
-            return load.wait_until_available(began)
-        load.wait_until_available(time.monotonic())
-        outage_s = load.outage_s(began)
-        _start(chosen)
-        return outage_s
 
-    return run
+def paused(choice: Choice, hold: Hold = until_available) -> Fault:
+    """SIGSTOP, and SIGCONT in the end: the session of a broker has ended by then."""
+    return _fault(choice, lambda each: each.pause(), hold, _resume)
 
 
 def rolled(cluster: FaultyCluster, load: Load) -> float:
@@ -114,111 +145,96 @@ def rolled(cluster: FaultyCluster, load: Load) -> float:
     return load.outage_s(began)
 
 
-def paused(choice: Choice) -> Fault:
-    """SIGSTOP, and SIGCONT when the others have taken over: the session has ended by then."""
-
-    def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
-        chosen = choice(cluster, load)
-        for broker in chosen:
-            broker.pause()
-        outage_s = load.wait_until_available(began)
-        for broker in chosen:
-            broker.resume()
-        return outage_s
-
-    return run
-
-
 def isolated(choice: Choice) -> Fault:
     """The broker runs, but nothing reaches it and it reaches nothing."""
 
     def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
-        [chosen] = choice(cluster, load)
-        for other in (*(broker.name for broker in cluster.brokers), ZOOKEEPER, CLIENT):
-            if other != chosen.name:
-                cluster.links.cut_both(chosen.name, other)
-        outage_s = load.wait_until_available(began)
-        cluster.links.heal()
-        return outage_s
+        names = [each.name for each in (*cluster.brokers, cluster.zookeeper)]
+        [name] = (each.name for each in choice(cluster, load))
+        others = [other for other in (*names, CLIENT) if other != name]
+        ways = [way for other in others for way in ((name, other), (other, name))]
+        return _cut(cluster, load, ways, [], until_available)
 
     return run
 
 
-def cut_from_zookeeper(choice: Choice, *, is_one_way: bool) -> Fault:
-    """The broker does not reach ZooKeeper, and (unless one way) ZooKeeper not the broker, until the
-    session has ended; the broker reaches the other brokers."""
+def cut(source: Choice, target: Choice, hold: Hold, *, is_one_way: bool = False) -> Fault:
+    """Nothing passes from the source to the target and, unless one way, nothing back; `hold` gets
+    the source."""
 
     def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
-        [chosen] = choice(cluster, load)
-        cluster.links.cut(chosen.name, ZOOKEEPER)
+        [one], [other] = source(cluster, load), target(cluster, load)
+        ways = [(one.name, other.name)]
         if not is_one_way:
-            cluster.links.cut(ZOOKEEPER, chosen.name)
-        cluster.wait_until_session_ended(chosen)
-        load.wait_until_available(time.monotonic())
-        cluster.links.heal()
-        return load.outage_s(began)
+            ways.append((other.name, one.name))
+        return _cut(cluster, load, ways, [one], hold)
 
     return run
 
 
-def deaf_to_zookeeper(choice: Choice) -> Fault:
-    """ZooKeeper does not reach the broker. Its session lasts, since its requests arrive, and it
-    goes on leading without ZooKeeper's answers."""
+# The course of a fault
 
+
+def _fault(
+    choice: Choice,
+    damage: Callable[[FaultyProcess], None],
+    hold: Hold,
+    repair: Callable[[Targets], None],
+) -> Fault:
     def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
-        [chosen] = choice(cluster, load)
-        cluster.links.cut(ZOOKEEPER, chosen.name)
-        load.wait_until_available(began + cluster.session_ms * 2 / 1000)
-        cluster.links.heal()
+        targets = choice(cluster, load)
+
+        def damage_all() -> None:
+            for target in targets:
+                damage(target)
+
+        return _course(cluster, load, targets, damage_all, hold, lambda: repair(targets))
+
+    return run
+
+
+def _cut(
+    cluster: FaultyCluster, load: Load, ways: Sequence[Way], targets: Targets, hold: Hold
+) -> float:
+    def cut_all() -> None:
+        for way in ways:
+            cluster.links.cut(*way)
+
+    return _course(cluster, load, targets, cut_all, hold, cluster.links.heal)
+
+
+def _course(
+    cluster: FaultyCluster,
+    load: Load,
+    targets: Targets,
+    damage: Callable[[], None],
+    hold: Hold,
+    repair: Callable[[], None],
+) -> float:
+    began = time.monotonic()
+    damage()
+    is_repair_counted = hold(cluster, load, targets, began)
+    outage_s = load.outage_s(began)
+    repair()
+    if is_repair_counted:
         load.wait_until_available(time.monotonic())
-        return load.outage_s(began)
-
-    return run
-
-
-def cut_pair(*, is_one_way: bool) -> Fault:
-    """A leader and a follower of its partitions do not reach each other (one way: the fetches of
-    the follower do not arrive) until the in-sync set has shrunk."""
-
-    def run(cluster: FaultyCluster, load: Load) -> float:
-        began = time.monotonic()
-        [leading], [following] = leader(cluster, load), follower(cluster, load)
-        cluster.links.cut(following.name, leading.name)
-        if not is_one_way:
-            cluster.links.cut(leading.name, following.name)
-        outage_s = load.wait_until_available(began)
-        cluster.links.heal()
-        return outage_s
-
-    return run
+        outage_s = load.outage_s(began)
+    return outage_s
 
 
-def zookeeper_killed(cluster: FaultyCluster, load: Load) -> float:
-    """kill -9 of ZooKeeper: producers go on without it, and after its return."""
-    began = time.monotonic()
-    cluster.zookeeper.kill()
-    load.wait_until_available(time.monotonic())
-    cluster.start_zookeeper()
-    load.wait_until_available(time.monotonic())
-    return load.outage_s(began)
+def _start(targets: Targets) -> None:
+    for target in targets:
+        target.start()
+    for target in targets:
+        target.wait_until_ready()
 
 
-def zookeeper_paused(cluster: FaultyCluster, load: Load) -> float:
-    """SIGSTOP of ZooKeeper until every session would have ended, and SIGCONT."""
-    began = time.monotonic()
-    cluster.pause_zookeeper()
-    load.wait_until_available(time.monotonic() + cluster.session_ms * 1.5 / 1000)
-    cluster.resume_zookeeper()
-    load.wait_until_available(time.monotonic())
-    return load.outage_s(began)
+def _start_stopped(targets: Targets) -> None:
+    for target in targets:
+        target.wait_until_stopped()
+    _start(targets)
 
 
-def _start(brokers: list[FaultyBroker]) -> None:
-    for broker in brokers:
-        broker.start()
-    for broker in brokers:
-        broker.wait_until_ready()
+def _resume(targets: Targets) -> None:
+    for target in targets:
+        target.resume()

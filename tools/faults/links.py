@@ -32,15 +32,17 @@ class Links:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
-    def add(self, target: str, address: Address, source_of: Callable[[int], str]) -> Address:
+    def add(self, target: str, address: Address, source_of: Callable[[int, int], str]) -> Address:
         """Return an address that leads to `address` of the process `target`.
 
-        `source_of` gets the local port of each new connection and returns the name of its process.
+        `source_of` gets the ports of each new connection, that of the process that opened it first,
+        and returns the name of that process.
         """
 
         async def listen() -> Address:
             async def accepted(near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-                source = source_of(back.get_extra_info("peername")[1])
+                ports = (back.get_extra_info(name)[1] for name in ("peername", "sockname"))
+                source = source_of(*ports)
                 task = asyncio.current_task()
                 assert task is not None
                 self._tasks.add(task)

@@ -1,15 +1,16 @@
 """Real clients under load, whose observations are a History for the checkers of the simulator.
 
 An idempotent producer (librdkafka, acks=all) sends records to every partition all the time; a
-consumer follows all partitions from the start. An outage is the longest time without an
-acknowledgement of one partition.
+consumer follows all partitions from the start. If asked for, a producer without idempotence and
+retries sends too. An outage is the longest time without an acknowledgement of one partition of the
+idempotent producer.
 """
 
 import itertools
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -28,6 +29,8 @@ from tools.faults.process import wait_for
 
 TOPIC = "load"
 TICK_S = 0.02
+OnDelivered = Callable[[Write, float, KafkaError | None], None]
+"""Gets the write, when it was sent, and the error that the client reports."""
 GUARD_S = 240.0
 REQUEST_MS = 1_000
 OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - the name that librdkafka gives it
@@ -50,12 +53,23 @@ PRODUCER = QUICK | {
     "request.timeout.ms": REQUEST_MS,
     "message.timeout.ms": int(GUARD_S * 1000),
 }
+PLAIN_PRODUCER = PRODUCER | {"enable.idempotence": False, "message.send.max.retries": 0}
+"""librdkafka sends a record again in spite of this, if a deposed leader answers
+NOT_LEADER_OR_FOLLOWER: it takes that for "not appended", and a waiting request of acks=all gets it
+after the append, as in Kafka. So such records may be in the log twice (`Write.may_repeat`)."""
 
 
 class Load:
-    """Threads that produce and consume until `finish`, which returns what they saw."""
+    """Threads that produce and consume until `stop`; `check` judges what they saw."""
 
-    def __init__(self, bootstrap: str, partitions: int, *, topic: str = TOPIC) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        partitions: int,
+        *,
+        topic: str = TOPIC,
+        has_plain_producer: bool = False,
+    ) -> None:
         self.topic = topic
         self.partitions = partitions
         self.history = History()
@@ -67,9 +81,11 @@ class Load:
         """By partition: when each record was sent and acknowledged."""
         self._began = time.monotonic()
         self._create_topic()
+        tasks = [(self._produce, "producer"), (self._consume, "consumer")]
+        if has_plain_producer:
+            tasks.append((self._produce_plain, "plain producer"))
         self._threads = [
-            threading.Thread(target=self._produce, args=("producer",), daemon=True),
-            threading.Thread(target=self._consume, args=("consumer",), daemon=True),
+            threading.Thread(target=task, args=(name,), daemon=True) for task, name in tasks
         ]
         for thread in self._threads:
             thread.start()
@@ -78,8 +94,11 @@ class Load:
         return {"bootstrap.servers": self._bootstrap}
 
     def _create_topic(self) -> None:
-        """Create the topic once the broker that is asked knows all three."""
-        admin = AdminClient(self._common() | QUICK)
+        """Create the topic once the broker that is asked knows all three.
+
+        The client is a patient one: its requests end in time on a busy machine, too.
+        """
+        admin = AdminClient(self._common() | {"log_level": 0})
 
         def is_created() -> bool:
             new = NewTopic(self.topic, self.partitions, 3)
@@ -99,35 +118,52 @@ class Load:
     # Producing
 
     def _produce(self, name: str) -> None:
-        producer = Producer(self._common() | PRODUCER)
+        def delivered(write: Write, sent: float, error: KafkaError | None) -> None:
+            if error is None:
+                self._acknowledged[write.partition].append((sent, time.monotonic()))
+            else:
+                self._errors.append(f"{write.value!r} of an idempotent producer failed: {error}")
+
+        self._send_all(name, PRODUCER, delivered)
+
+    def _produce_plain(self, name: str) -> None:
+        """Produce without idempotence. An error says nothing about an earlier attempt, so that the
+        outcome of a failed write is unknown."""
+        self._send_all(name, PLAIN_PRODUCER, lambda _, __, ___: None)
+
+    def _send_all(self, name: str, settings: dict[str, Any], delivered: OnDelivered) -> None:
+        """Send to all partitions until the load is over."""
+        producer = Producer(self._common() | settings)
+        is_idempotent = bool(settings["enable.idempotence"])
         for number in itertools.count():
             if self._is_over.is_set():
                 break
             for partition in range(self.partitions):
-                self._send(producer, name, partition, number)
+                value = f"{name}:{partition}:{number}".encode()
+                write = Write(name, partition, value, ACKS_ALL, is_idempotent, self._now_ms())
+                write.may_repeat = not is_idempotent
+                self._send(producer, write, delivered)
             producer.poll(TICK_S)
             self._is_over.wait(TICK_S)
         left = producer.flush(0 if self._is_abandoned else GUARD_S)
         if left:
             self._errors.append(f"{left} records of {name} have no outcome after {GUARD_S} s")
 
-    def _send(self, producer: Any, name: str, partition: int, number: int) -> None:
-        value = f"{name}:{partition}:{number}".encode()
-        write = Write(name, partition, value, ACKS_ALL, True, self._now_ms())
+    def _send(self, producer: Any, write: Write, delivered: OnDelivered) -> None:
         sent = time.monotonic()
 
-        def delivered(error: KafkaError | None, message: Any) -> None:
+        def reported(error: KafkaError | None, message: Any) -> None:
             write.ended_ms = self._now_ms()
             if error is None:
                 write.outcome = Outcome.ACKNOWLEDGED
                 offset = message.offset()  # None if a repeated batch was refused as a duplicate
                 write.offset = UNKNOWN_OFFSET if offset is None else offset
-                self._acknowledged[partition].append((sent, time.monotonic()))
-            else:
-                self._errors.append(f"{value!r} of an idempotent producer failed: {error}")
+            delivered(write, sent, error)
 
         try:
-            producer.produce(self.topic, value, partition=partition, on_delivery=delivered)
+            producer.produce(
+                self.topic, write.value, partition=write.partition, on_delivery=reported
+            )
         except BufferError:
             return  # the queue is full during a long outage
         self.history.writes.append(write)

@@ -63,6 +63,11 @@ class Child:
             file.seek(self._read_from)
             return file.read().decode(errors="replace")
 
+    @property
+    def all_lines(self) -> list[str]:
+        """What all processes, from the first start on, have written."""
+        return self.output.read_text(errors="replace").splitlines()
+
     def wait_for_text(self, text: str) -> None:
         def found() -> bool:
             assert self.is_running, f"ended before {text!r}:\n{self.text}"

@@ -53,7 +53,7 @@ class DamagedReplicas:
         """Return the state that the replica may act on: without a leader if that would be this
         broker with a damaged log. KafkaError or DiskError if the log cannot be truncated now."""
         name = replica.name
-        if name not in self._logs.offsets:
+        if name not in self._logs.entries:
             return state
         if len(state.replicas) == 1:
             self._repaired(name)
@@ -64,7 +64,7 @@ class DamagedReplicas:
             logger.warning("a damaged replica leads after an unclean election", log=str(name))
             self._repaired(name)
             return state
-        if self._has_joined(name, state):
+        if self._has_joined(replica, state):
             logger.info("a damaged replica is in sync again", log=str(name))
             self._repaired(name)
             return state
@@ -75,11 +75,7 @@ class DamagedReplicas:
         return state._replace(leader=NO_NODE) if is_leader else state
 
     def _truncate(self, log: "Log") -> None:
-        offset = self._logs.offsets[log.tp]
-        if offset < log.segments.base_offset:
-            log.restart_at(offset)
-        elif offset < log.end_offset:
-            _truncate_damaged(log, offset)
+        truncate_damaged(log, self._logs.entries[log.tp].offset)
         self._logs.truncated(log.tp)
 
     def _repaired(self, name: TopicPartition) -> None:
@@ -90,15 +86,20 @@ class DamagedReplicas:
         except DiskError as error:
             logger.warning("damaged log not forgotten", log=str(name), reason=str(error))
 
-    def _has_joined(self, name: TopicPartition, state: PartitionImage) -> bool:
+    def _has_joined(self, replica: "Replica", state: PartitionImage) -> bool:
         """Whether a leader has added this process to the in-sync set. An election keeps members
-        that did not catch up, so both images must be of one leader epoch."""
-        own = self._metadata.image.brokers.get(self._node_id)
+        that did not catch up, so both images must be of one leader epoch. The controller replaces
+        the broker epoch of a member, which an earlier process may have been added as: this one has
+        caught up if it has what its leader told it to be committed."""
+        own, follower = self._metadata.image.brokers.get(self._node_id), replica.follower
         return (
             state.leader not in (NO_NODE, self._node_id)
-            and self._outside.get(name) == state.leader_epoch
+            and self._outside.get(replica.name) == state.leader_epoch
             and own is not None
             and any(member.is_of(own) for member in state.members)
+            and follower is not None
+            and follower.epoch == state.leader_epoch
+            and follower.has_committed_records
         )
 
     def _has_left(self, state: PartitionImage) -> bool:
@@ -115,7 +116,11 @@ class DamagedReplicas:
         self._leaving.add(name)
         logger.warning("a damaged replica leaves the in-sync set", log=str(name), isr=state.isr)
         self._isr_writer.leave_isr(
-            name, replica.topic_id, state.partition_epoch, self._done(replica)
+            name,
+            replica.topic_id,
+            state.partition_epoch,
+            self._logs.entries[name].last_epoch,
+            self._done(replica),
         )
 
     def _done(self, replica: "Replica") -> Callable[[object], None]:
@@ -130,7 +135,7 @@ class DamagedReplicas:
         self._leaving.discard(name)
         state = self._metadata.image.partition(*name)
         if (
-            name in self._logs.offsets
+            name in self._logs.entries
             and state is not None
             and self._node_id in state.isr
             and not self._has_left(state)
@@ -139,9 +144,14 @@ class DamagedReplicas:
             self._leave(replica, state)
 
 
-def _truncate_damaged(log: "Log", offset: int) -> None:
+def truncate_damaged(log: "Log", offset: int) -> None:
     """Truncate at `offset`, or earlier if no sound batch shows where that is: at the start of its
     segment, else of the log. The leader has the records."""
+    if offset >= log.end_offset:
+        return
+    if offset < log.segments.base_offset:
+        log.restart_at(offset)
+        return
     for cut in (offset, log.segments.holding(offset).base_offset):
         try:
             log.truncate(cut)

@@ -1,7 +1,8 @@
 """Asks the leader of a partition where its log begins and ends.
 
 A follower needs both if its fetch offset is out of range. OffsetForLeaderEpoch gives the log end
-offset for the current epoch: ListOffsets gives the high watermark.
+offset for the current epoch: ListOffsets gives the high watermark. ListOffsets also carries the
+report of a corrupt batch.
 """
 
 from collections.abc import Callable
@@ -94,6 +95,25 @@ class LeaderOffsets:
                 self._done(_error(found.error_code))
             else:
                 self._done((self._start, found.end_offset))
+
+
+def report_corrupt_batch(
+    connection: "PeerConnection",
+    node_id: NodeId,
+    topic: str,
+    index: int,
+    epoch: LeaderEpoch,
+    offset: int,
+    timeout_ms: int,
+) -> None:
+    """Tell the leader that the batch which it sent for `offset` is corrupt. It checks its own copy;
+    if the report is lost, the next fetch of the batch causes another one."""
+    partition = ListOffsetsPartition(index, epoch, EARLIEST, offset)
+    connection.send(
+        ListOffsetsRequest(node_id, topics=[ListOffsetsTopic(topic, [partition])]),
+        lambda _: None,
+        timeout_ms=timeout_ms,
+    )
 
 
 def _error(code: int) -> KafkaError:

@@ -161,7 +161,7 @@ def _declare_follower_metrics(registry: Registry, broker: "Components") -> None:
     registry.read_gauge(
         "sawlog_damaged_replicas",
         "Replicas here that lost records and have not caught up with a leader yet.",
-        lambda: len(broker.directory.damaged.offsets),
+        lambda: len(broker.directory.damaged.entries),
     )
     registry.read_counters(
         "sawlog_replica_fetcher_requests_total",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sawlog.broker.fetch_session_handler import FetchSessionHandler, Key, SessionPartition
-from sawlog.broker.leader_offsets import LeaderOffsets
+from sawlog.broker.leader_offsets import LeaderOffsets, report_corrupt_batch
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId
@@ -430,6 +430,8 @@ class ReplicaFetcher:
                 self._resolve(partition)
             elif data.error_code:
                 self._delay_partition(partition, data.error_code, "the leader refused the fetch")
+                if data.error_code == ErrorCode.CORRUPT_MESSAGE:
+                    self._report_corruption(partition)
             elif data.diverging_epoch.epoch >= 0:
                 self._truncate(partition, data)
             else:
@@ -439,6 +441,8 @@ class ReplicaFetcher:
             self._fail(partition, refused)
         except KafkaError as error:
             self._delay_partition(partition, error.code, str(error))
+            if error.code == ErrorCode.CORRUPT_MESSAGE:
+                self._report_corruption(partition)
         except DiskError as error:
             self._delay_partition(partition, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         except Exception:
@@ -532,6 +536,20 @@ class ReplicaFetcher:
 
         partition.ignore_before(self._next_number)
         partition.delay(self._timer, delay_ms, over)
+
+    def _report_corruption(self, partition: _FollowedPartition) -> None:
+        """Tell the leader that the next batch cannot be appended. It is fetched again after the
+        delay, from another leader if this one finds its copy corrupt."""
+        assert self._connections is not None
+        report_corrupt_batch(
+            self._connections.offsets,
+            self._node_id,
+            partition.topic,
+            partition.key[1],
+            partition.follower.epoch,
+            partition.follower.log.end_offset,
+            self._limits.timeout_ms,
+        )
 
     def _fail(self, partition: _FollowedPartition, refused: TruncationRefused) -> None:
         logger.error("replica cannot follow", log=str(partition.follower.log.tp), reason=refused)

@@ -8,6 +8,7 @@ name starts empty. A log that cannot be opened, for lack of space or descriptors
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from sawlog.broker.corrupt_replicas import CorruptReplicas
 from sawlog.broker.damaged_replicas import DamagedReplicas
 from sawlog.cluster.metadata_image import (
     EMPTY_IMAGE,
@@ -105,6 +106,7 @@ class Replicas:
             totals=self.isr_totals,
         )
         self._damaged = DamagedReplicas(node_id, directory.damaged, metadata, timer, isr_writer)
+        self._corrupt = CorruptReplicas(node_id, metadata, isr_writer)
         self._retention_check_ms: int = config["log.retention.check.interval.ms"]
         self._metadata = metadata
         self._directory = directory
@@ -183,6 +185,7 @@ class Replicas:
         if is_first:
             self._directory.identify(new.cluster_id, self._node_id)
             self._directory.open()
+            self._corrupt.start(self._directory.recovery.corrupt_from)
         for before, after in changed_topics(old, new):
             try:
                 if after is not None:
@@ -238,6 +241,7 @@ class Replicas:
             replica = self._open(name, topic_id, config)
         elif reconfigured:
             replica.log.reconfigure(config)
+        self._corrupt.heal(replica, state)
         self._apply_role(replica, self._damaged.permitted(replica, state))
 
     def _apply_role(self, replica: Replica, state: PartitionImage) -> None:
@@ -303,7 +307,7 @@ class Replicas:
                     recovery_point=recovery_point,
                 )
         for name in [
-            name for name in self._directory.damaged.offsets if not self._is_assigned(name)
+            name for name in self._directory.damaged.entries if not self._is_assigned(name)
         ]:
             self._directory.forget_damage(name)
 
@@ -337,6 +341,7 @@ class Replicas:
         if coordinator is not None:
             coordinator.resign(name.partition)
         self._fetchers.closed(name)
+        self._corrupt.forget(name)
         replica.close(error)
         self._directory.delete(name)
 
@@ -355,9 +360,25 @@ class Replicas:
         self._timer.after(max(lag_max_ms // 2, 1), self._check_in_sync_sets)
 
     def _check_in_sync_sets(self) -> None:
+        for log, offset in self._directory.cleaner.damaged_from.items():
+            damaged = self.by_partition.get(log.tp)
+            if damaged is not None:
+                self._corrupt.found(damaged, offset)
         for replica in tuple(self.by_partition.values()):
             replica.check_in_sync_set()
+            self._corrupt.check(replica)
         self._schedule_isr_check()
+
+    def corruption_reported(self, replica: Replica, offset: int) -> None:
+        """A follower could not append the batch that it fetched from this leader at `offset`."""
+        if replica.log.segments.is_sound_at(offset):
+            logger.warning(
+                "a follower reports a corrupt batch that is sound here",
+                log=str(replica.name),
+                offset=offset,
+            )
+        else:
+            self._corrupt.found(replica, offset)
 
     # Retention
 

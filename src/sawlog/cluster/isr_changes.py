@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sawlog.cluster import znodes
 from sawlog.cluster.cluster_member import ClusterMember
-from sawlog.cluster.leader_election import without_damaged_replica
+from sawlog.cluster.leader_election import handed_on, without_damaged_replica
 from sawlog.cluster.metadata_image import InSyncMember
 from sawlog.cluster.store_view import TopicView
 from sawlog.cluster.znodes import PartitionState
@@ -84,22 +84,51 @@ class IsrChanges:
         self._send(write)
 
     def leave_isr(
-        self, name: TopicPartition, topic_id: TopicId, partition_epoch: int, done: OnWritten
+        self,
+        name: TopicPartition,
+        topic_id: TopicId,
+        partition_epoch: int,
+        last_epoch: int,
+        done: OnWritten,
     ) -> None:
         """Take this broker, whose log lost records, out of the in-sync set, and out of the lead if
-        it has that. The last member stays, as one that no clean election chooses."""
+        it has that. The last member stays, as one that no clean election chooses. `last_epoch` is
+        the newest leader epoch that the log had before."""
+
+        def without_own(state: PartitionState) -> PartitionState:
+            own = self._member.node_id
+            is_elected = state.leader == own and self._view.is_leading(state)
+            return without_damaged_replica(state, own, is_elected=is_elected, last_epoch=last_epoch)
+
+        self._leave(name, topic_id, partition_epoch, without_own, done)
+
+    def hand_on(
+        self, name: TopicPartition, topic_id: TopicId, partition_epoch: int, done: OnWritten
+    ) -> None:
+        """Take this broker, whose log has a corrupt batch, out of the in-sync set, and out of the
+        lead if it has that. Only with other members: STALE if there are none any more."""
+        own = self._member.node_id
+        self._leave(name, topic_id, partition_epoch, lambda state: handed_on(state, own), done)
+
+    def _leave(
+        self,
+        name: TopicPartition,
+        topic_id: TopicId,
+        partition_epoch: int,
+        change: Callable[[PartitionState], PartitionState | None],
+        done: OnWritten,
+    ) -> None:
         topic = self._view.topics.get(name.topic) if self._view.is_loaded else None
         state = None if topic is None else topic.states.get(name.partition)
         if topic is None or state is None or topic.assignment.topic_id != topic_id:
             self._later(done, IsrWriteError.UNAVAILABLE)
             return
-        if state.version != partition_epoch:  # the rest of the new state comes from the view
+        new = change(state)
+        # The rest of the new state comes from the view, which must be the one that is decided on.
+        if state.version != partition_epoch or new is None:
             self._later(done, IsrWriteError.STALE)
             return
         path = znodes.state_path(name.topic, name.partition)
-        own = self._member.node_id
-        is_elected = state.leader == own and self._view.is_leading(state)
-        new = znodes.encode_state(without_damaged_replica(state, own, is_elected=is_elected))
 
         def answered(result: list[Result] | StoreError) -> None:
             if isinstance(result, StoreError):
@@ -111,7 +140,7 @@ class IsrChanges:
         self._store.multi(
             [
                 Check(znodes.topic_path(name.topic), topic.assignment.version),
-                SetData(path, new, partition_epoch),
+                SetData(path, znodes.encode_state(new), partition_epoch),
             ],
             answered,
             urgent=True,

@@ -3,8 +3,8 @@
 The leader is the first live replica in the assignment's order that is in sync and still has the
 data directory in which it caught up (guarantee 16). With `flush.policy=commit` such a replica has
 every acknowledged record, whatever stopped it; with `flush.policy=os` only if its last stop was
-clean. The election writes the present broker epochs of the members that it keeps. A leader that
-restarted is elected again with a new leader epoch, because only one process may append in an epoch.
+clean. So it also stays in a live leader's set when it restarts, under its new broker epoch. A
+restarted leader is elected again: only one process may append in a leader epoch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,7 @@ from sawlog.cluster.metadata_image import (
     DAMAGED_DIRECTORY,
     NO_NODE,
     BrokerImage,
+    DroppedMember,
     InSyncMember,
 )
 from sawlog.cluster.znodes import PartitionState
@@ -130,18 +131,38 @@ def unclean_state(
 
 
 def without_damaged_replica(
-    old: PartitionState, node: NodeId, *, is_elected: bool
+    old: PartitionState, node: NodeId, *, is_elected: bool, last_epoch: int
 ) -> PartitionState:
     """Return the state without a replica that has lost records: not in the in-sync set, not the
-    leader. The last member stays, with a directory id that no broker has. `is_elected` tells that
-    its present process was elected, and not an earlier one, which may have led."""
+    leader. The last member stays, with a directory id that no broker has.
+
+    Members that were left out come back if nothing was committed since: `last_epoch` is the newest
+    leader epoch that the replica's log had before the damage, and as a member it had everything.
+    `is_elected` tells that the replica's present process leads in this epoch, without having
+    appended; an earlier process may have.
+    """
     left = tuple(member for member in old.members if member.node != node)
-    if is_elected:
-        left += old.dropped  # nothing was appended since the election, so they have everything
+    left += tuple(
+        each.member
+        for each in old.dropped
+        if last_epoch < each.leader_epoch or (is_elected and each.leader_epoch == old.leader_epoch)
+    )
     state = old._replace(members=left or (InSyncMember(node, 0, DAMAGED_DIRECTORY),), dropped=())
     if old.leader != node:
         return state
     return state._replace(leader=NO_NODE, leader_epoch=LeaderEpoch(old.leader_epoch + 1))
+
+
+def handed_on(old: PartitionState, node: NodeId) -> PartitionState | None:
+    """Return the state without a member that has a corrupt batch; None if there is no other member.
+    The leader epoch is new in any case, so that no earlier fetch of the replica counts, and the
+    replica may truncate its log when it sees the state."""
+    left = tuple(member for member in old.members if member.node != node)
+    if not left or len(left) == len(old.members):
+        return None
+    leader = NO_NODE if old.leader == node else old.leader
+    epoch = LeaderEpoch(old.leader_epoch + 1)
+    return old._replace(leader=leader, leader_epoch=epoch, members=left)
 
 
 # A partition with a live leader
@@ -158,21 +179,33 @@ def _is_serving(electorate: Electorate, state: PartitionState, node: NodeId) -> 
 def _without_lost_members(
     electorate: Electorate, replicas: Sequence[NodeId], old: PartitionState
 ) -> PartitionState:
-    """Remove the followers that are gone, shut down, restarted or not assigned any more, without a
-    new leader epoch. A follower that restarted must catch up again under its new broker epoch
-    (guarantee 14a). The leader stays, so the set is never empty."""
+    """Remove the followers that are gone, shut down, without their log or not assigned any more,
+    and write the new broker epochs of those that restarted with it; without a new leader epoch. The
+    leader stays, so the set is never empty."""
     kept = tuple(
-        member
+        member if member.is_of(electorate.brokers[member.node]) else electorate.current(member.node)
         for member in old.members
-        if member.node == old.leader
-        or (member.node in replicas and _is_serving(electorate, old, member.node))
+        if member.node == old.leader or (member.node in replicas and _may_stay(electorate, member))
     )
     if kept == old.members:
         return old
-    staying = {*(member.node for member in kept), *(member.node for member in old.dropped)}
-    lost = _absent(electorate, old, tuple(staying))
-    dropped = old.dropped + tuple(member for member in lost if member.node in replicas)
-    return old._replace(members=kept, dropped=dropped)
+    left_out = [
+        member
+        for member in _absent(electorate, old, [member.node for member in kept])
+        if member.node in replicas
+    ]
+    return old._replace(members=kept, dropped=_dropped(old, left_out, old.leader_epoch))
+
+
+def _may_stay(electorate: Electorate, member: InSyncMember) -> bool:
+    """Whether a follower has what it had as this member. With a live leader only a directory that
+    is known counts: a member of an unknown one catches up again."""
+    if not electorate.may_lead(member.node):
+        return False
+    broker = electorate.brokers[member.node]
+    if member.is_of(broker):
+        return True
+    return member.directory_id == broker.directory_id and _has_its_log(electorate, member)
 
 
 def _handed_over(
@@ -191,7 +224,6 @@ def _led_by(electorate: Electorate, leader: NodeId, state: PartitionState) -> Pa
         leader=leader,
         leader_epoch=LeaderEpoch(state.leader_epoch + 1),
         controller_epoch=electorate.controller_epoch,
-        dropped=(),
     )
 
 
@@ -226,8 +258,9 @@ def _elected(
         members = tuple(electorate.current(node) for node in chosen)
         new = _led_by(electorate, chosen[0], old._replace(members=members))
         if is_unclean:
-            return new._replace(unclean_epoch=new.leader_epoch)
-        return new._replace(dropped=_absent(electorate, old, chosen))
+            return new._replace(unclean_epoch=new.leader_epoch, dropped=())
+        left_out = _absent(electorate, old, chosen)
+        return new._replace(dropped=_dropped(old, left_out, new.leader_epoch))
     offline = old._replace(members=_without_damaged(electorate, old))
     return offline if old.leader == NO_NODE else _led_by(electorate, NO_NODE, offline)
 
@@ -243,6 +276,16 @@ def _absent(
         and member.directory_id != DAMAGED_DIRECTORY
         and (member.node not in electorate.brokers or _has_its_log(electorate, member))
     )
+
+
+def _dropped(
+    old: PartitionState, left_out: Sequence[InSyncMember], leader_epoch: int
+) -> tuple[DroppedMember, ...]:
+    """The members that were left out before, and those that are left out now. An election does not
+    tell whether an earlier leader has appended, so it forgets none of them."""
+    members = {member.node for member in old.members}
+    earlier = tuple(each for each in old.dropped if each.node not in members)
+    return earlier + tuple(DroppedMember(member, leader_epoch) for member in left_out)
 
 
 def _is_damaged(state: PartitionState, node: NodeId) -> bool:

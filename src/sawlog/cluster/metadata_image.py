@@ -86,6 +86,18 @@ class InSyncMember(NamedTuple):
         return self.node == broker.id and self.directory_id in ("", broker.directory_id)
 
 
+class DroppedMember(NamedTuple):
+    """A member that the controller left out of the in-sync set because it was not alive. It has all
+    records that were committed before `leader_epoch`, the epoch in which it was left out."""
+
+    member: InSyncMember
+    leader_epoch: int
+
+    @property
+    def node(self) -> NodeId:
+        return self.member.node
+
+
 class PartitionImage(NamedTuple):
     """`leader` is NO_NODE if the elected process is not alive, even if the broker restarted.
 

@@ -19,6 +19,7 @@ from sawlog.cluster.metadata_image import (
     ConfigImage,
     ConfigKind,
     ConfigResource,
+    DroppedMember,
     InSyncMember,
 )
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, format_topic_id, parse_topic_id
@@ -54,7 +55,8 @@ PERSISTENT_PATHS: tuple[tuple[str, bytes], ...] = (
 class PartitionState(NamedTuple):
     """A partition's `state` node; `version` and `created` are those of the node. `unclean_epoch` is
     the leader epoch of the last unclean election, -1 if there was none. `dropped` are the members
-    that the controller left out in this leader epoch because they were not alive."""
+    that the controller left out because they were not alive, since the last change of the set by a
+    leader."""
 
     leader: NodeId
     leader_epoch: LeaderEpoch
@@ -63,7 +65,7 @@ class PartitionState(NamedTuple):
     version: int = 0
     created: int = 0
     unclean_epoch: int = NO_EPOCH
-    dropped: tuple[InSyncMember, ...] = ()
+    dropped: tuple[DroppedMember, ...] = ()
 
     @property
     def isr(self) -> tuple[NodeId, ...]:
@@ -233,7 +235,8 @@ def encode_state(state: PartitionState) -> bytes:
     isr = ",".join([str(member.node) for member in state.members])
     more = "" if state.unclean_epoch < 0 else f',"unclean_epoch":{state.unclean_epoch}'
     if state.dropped:
-        more += f',"dropped":[{_encode_members(state.dropped)}]'
+        dropped = ",".join([_encode_member(*each) for each in state.dropped])
+        more += f',"dropped":[{dropped}]'
     return (
         f'{{"version":1,"leader":{state.leader},"leader_epoch":{state.leader_epoch},'
         f'"isr":[{isr}],"controller_epoch":{state.controller_epoch},'
@@ -242,19 +245,23 @@ def encode_state(state: PartitionState) -> bytes:
 
 
 def _encode_members(members: tuple[InSyncMember, ...]) -> str:
-    return ",".join(
-        [
-            f'{{"broker":{node},"broker_epoch":{epoch},"directory_id":{json.dumps(directory_id)}}}'
-            for node, epoch, directory_id in members
-        ]
-    )
+    return ",".join([_encode_member(member) for member in members])
 
 
-def _decode_members(fields: Sequence[Mapping[str, Any]]) -> tuple[InSyncMember, ...]:
-    return tuple(
-        InSyncMember(member["broker"], member["broker_epoch"], member["directory_id"])
-        for member in fields
-    )
+def _encode_member(member: InSyncMember, leader_epoch: int | None = None) -> str:
+    node, epoch, directory_id = member
+    directory = json.dumps(directory_id)
+    more = "" if leader_epoch is None else f',"leader_epoch":{leader_epoch}'
+    return f'{{"broker":{node},"broker_epoch":{epoch},"directory_id":{directory}{more}}}'
+
+
+def _decode_member(fields: Mapping[str, Any]) -> InSyncMember:
+    return InSyncMember(fields["broker"], fields["broker_epoch"], fields["directory_id"])
+
+
+def _decode_dropped(fields: Mapping[str, Any], leader_epoch: int) -> DroppedMember:
+    """Without a leader epoch, the member was left out in the present one."""
+    return DroppedMember(_decode_member(fields), fields.get("leader_epoch", leader_epoch))
 
 
 def decode_state(node: Node) -> PartitionState:
@@ -262,7 +269,7 @@ def decode_state(node: Node) -> PartitionState:
     the node without them leaves members whose epochs and directories are not known."""
     fields = json.loads(node.data.decode())
     leader = fields["leader"]
-    known = {member.node: member for member in _decode_members(fields.get("members", ()))}
+    known = {member.node: member for member in map(_decode_member, fields.get("members", ()))}
     if "broker_epoch" in fields:  # written before there were members: the leader's epoch
         known.setdefault(leader, InSyncMember(leader, fields["broker_epoch"], ""))
     return PartitionState(
@@ -273,7 +280,7 @@ def decode_state(node: Node) -> PartitionState:
         node.stat.version,
         node.stat.created,
         fields.get("unclean_epoch", NO_EPOCH),
-        _decode_members(fields.get("dropped", ())),
+        tuple(_decode_dropped(each, fields["leader_epoch"]) for each in fields.get("dropped", ())),
     )
 
 

@@ -23,6 +23,7 @@ from sawlog.storage.log_config import FOREVER
 
 logger = EventLogger(__name__)
 
+UNKNOWN = -1
 QUIET_FLUSH_MS = 50
 """How long fetched records may stay unflushed while no request waits for their commit."""
 
@@ -80,7 +81,7 @@ class Follower:
         self._unclean_epoch = unclean_epoch
         self._high_watermark_moved = high_watermark_moved
         self._on_flushed: Callable[[], None] | None = None
-        self.leader_high_watermark = 0  # of the last response
+        self.leader_high_watermark = UNKNOWN  # of the last response
         log.remove_unused_epoch()
 
     # What the next fetch carries
@@ -99,6 +100,13 @@ class Follower:
     def lag(self) -> int:
         """The committed records that this replica does not have yet, as far as it knows."""
         return max(self.leader_high_watermark - self.log.end_offset, 0)
+
+    @property
+    def has_committed_records(self) -> bool:
+        """Whether this replica has, flushed where that counts, all records that were committed at
+        the leader's last response; False before the first one."""
+        reached = self.log.flushed_offset if self._commits_on_flush else self.log.end_offset
+        return 0 <= self.leader_high_watermark <= reached
 
     # Responses of the leader
 

@@ -36,6 +36,7 @@ class FollowerProgress:
         "broker_epoch",
         "caught_up_ms",
         "end_offset",
+        "fetched_ms",
         "flushed_offset",
         "has_fetched",
         "start_offset",
@@ -43,10 +44,16 @@ class FollowerProgress:
 
     def __init__(self, caught_up_ms: int) -> None:
         self.broker_epoch = -1
-        self.reset(caught_up_ms)
+        self.fetched_ms = NEVER_MS
+        self._reset(caught_up_ms)
 
-    def reset(self, caught_up_ms: int) -> None:
-        """Forget everything: another process fetches for the follower from now on."""
+    def restarted(self, broker_epoch: int, *, is_member: bool) -> None:
+        """Forget all offsets: another process fetches for the follower from now on. A member keeps
+        the time at which it was caught up, so that one that restarts again and again leaves."""
+        self.broker_epoch = broker_epoch
+        self._reset(self.caught_up_ms if is_member else NEVER_MS)
+
+    def _reset(self, caught_up_ms: int) -> None:
         self.end_offset = NOTHING
         self.flushed_offset = NOTHING
         self.start_offset = NOTHING
@@ -60,6 +67,7 @@ class FollowerProgress:
     ) -> None:
         """Take over the offsets of a fetch. With `by_flush` only flushed records count."""
         self.broker_epoch = fetch.broker_epoch
+        self.fetched_ms = now_ms
         self.end_offset = fetch.fetch_offset
         self.flushed_offset = min(fetch.flushed_offset, fetch.fetch_offset)
         self.start_offset = fetch.start_offset

@@ -25,7 +25,20 @@ class IsrWriter(Protocol):
         ...
 
     def leave_isr(
+        self,
+        name: TopicPartition,
+        topic_id: TopicId,
+        partition_epoch: int,
+        last_epoch: int,
+        done: IsrWritten,
+    ) -> None:
+        """Take this broker's damaged replica out of the in-sync set (compare-and-set); its log had
+        no record of a newer leader epoch than `last_epoch`."""
+        ...
+
+    def hand_on(
         self, name: TopicPartition, topic_id: TopicId, partition_epoch: int, done: IsrWritten
     ) -> None:
-        """Take this broker's damaged replica out of the in-sync set (compare-and-set)."""
+        """Take this broker's replica, which has a corrupt batch, out of an in-sync set that has
+        other members, in a new leader epoch (compare-and-set)."""
         ...

@@ -22,6 +22,9 @@ from sawlog.replication.isr_writer import IsrWriter
 
 logger = EventLogger(__name__)
 
+LIVE_MS = 2_000
+"""A follower fetches again after replica.fetch.wait.max.ms, 500 ms by default, and after a corrupt
+batch after replica.fetch.backoff.ms, a second by default."""
 ISR_RETRY_MS = 500
 """Delay before a change of an in-sync set is written again that failed."""
 
@@ -109,8 +112,13 @@ class Leader:
     # Images
 
     def adopt(self, image: PartitionImage) -> None:
-        """Take over assignment and in-sync set of a newer image of the same leader epoch."""
+        """Take over assignment and in-sync set of a newer image of the same leader epoch. A member
+        that restarted counts with nothing until its new process has fetched."""
         self._set_in_sync(self.in_sync.adopt(image))
+        for member in self.in_sync.stored:
+            progress = self.followers.get(member.node)
+            if progress is not None and 0 <= progress.broker_epoch < member.broker_epoch:
+                progress.restarted(member.broker_epoch, is_member=True)
         self._follow_assignment(image.replicas)
 
     def _follow_assignment(self, replicas: tuple[NodeId, ...]) -> None:
@@ -178,7 +186,7 @@ class Leader:
             )
         now_ms = self._context.clock.monotonic_ms()
         if progress.broker_epoch >= 0 and fetch.broker_epoch != progress.broker_epoch:
-            progress.reset(now_ms if fetch.node in self._maximal else NEVER_MS)
+            progress.restarted(fetch.broker_epoch, is_member=fetch.node in self._maximal)
         progress.fetched(
             fetch, leader_end_offset=leader_end_offset, by_flush=self._by_flush, now_ms=now_ms
         )
@@ -230,6 +238,18 @@ class Leader:
                 (p.start_offset for node, p in self.followers.items() if node in brokers),
                 default=own_start_offset,
             ),
+        )
+
+    @property
+    def has_live_member(self) -> bool:
+        """Whether another member of the stored set, which has all that was committed, fetches."""
+        now_ms = self._context.clock.monotonic_ms()
+        return any(
+            progress.has_fetched
+            and now_ms - progress.fetched_ms <= LIVE_MS
+            and self._is_alive(node, progress)
+            for node, progress in self.followers.items()
+            if self.in_sync.member(node) is not None
         )
 
     # Changes of the in-sync set

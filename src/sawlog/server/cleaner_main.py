@@ -61,7 +61,7 @@ def answer(line: bytes, cleaner: SegmentCleaner, root: str, throttle: Throttle) 
             return _run(cleaner.build_map(disk, request), throttle)
         return _run(cleaner.clean(disk, request), throttle)
     except Damage as damage:
-        return CleanerFailure(str(damage), is_damage=True)
+        return CleanerFailure.of(damage)
     except FileNotFoundError as error:
         return CleanerFailure(f"{error}: the file is missing")
     except DiskError as error:

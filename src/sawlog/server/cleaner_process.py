@@ -21,6 +21,11 @@ logger = EventLogger(__name__)
 
 MODULE = "sawlog.server.cleaner_main"
 REAP_MS = 20
+OWN_GROUP = 0
+"""A process group of its own: Ctrl-C at the terminal is for the broker only. It stays in the
+broker's session, so that the group is orphaned when the broker ends: the kernel sends SIGHUP and
+SIGCONT to a worker that was stopped (SIGSTOP) before it called `end_with_parent`. A group that
+begins a session is orphaned from the start, and such a worker would stay."""
 _READ_BYTES = 1 << 16
 
 Result = MapResult | CleanResult | CleanerFailure
@@ -56,7 +61,7 @@ class CleanerProcess:
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C at the terminal is for the broker only
+                process_group=OWN_GROUP,
             )
         except OSError as error:
             raise DiskError(data_directory, f"cannot start a process: {error}") from error

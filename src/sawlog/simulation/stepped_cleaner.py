@@ -46,7 +46,7 @@ class SteppedCleaner:
             except StopIteration as end:
                 done(end.value)
             except Damage as damage:
-                done(CleanerFailure(str(damage), is_damage=True))
+                done(CleanerFailure.of(damage))
             except FileNotFoundError as error:
                 done(CleanerFailure(f"{error}: the file is missing"))
             except DiskError as error:

@@ -24,6 +24,11 @@ class Damage(Exception):
         self.reason = reason
 
 
+class UnreadableRecords(Damage):
+    """The batch matches its CRC, and its records cannot be read: a producer has sent it so, and
+    every replica has the same bytes."""
+
+
 def check_header(file: File, header: BatchHeader, position: int, end: int) -> None:
     """Raise Damage unless the header describes a batch that lies wholly before `end`."""
     if header.magic != MAGIC:

@@ -10,41 +10,49 @@ from collections.abc import Mapping
 from sawlog.core.ids import TopicPartition
 from sawlog.core.ports import Disk
 from sawlog.storage import log_files
+from sawlog.storage.log_files import DamagedLog
 
 TRUNCATED = 2**63 - 1
-"""The entry of a log that was truncated at its damage, and lacks only the records after it."""
+"""The offset of a log that was truncated at its damage, and lacks only the records after it."""
 
 
 class DamagedLogs:
-    """The offset of the first lost record of each damaged log.
+    """The logs of a data directory that lost records.
 
-    Invariant: `offsets` is what the file has; every change is durable when its method returns.
+    Invariant: `entries` is what the file has; every change is durable when its method returns.
     """
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self.offsets: dict[TopicPartition, int] = {}
+        self.entries: dict[TopicPartition, DamagedLog] = {}
 
     def start(
-        self, noted: Mapping[TopicPartition, int], found: Mapping[TopicPartition, int]
+        self,
+        noted: Mapping[TopicPartition, DamagedLog],
+        found: Mapping[TopicPartition, DamagedLog],
     ) -> None:
         """Begin with the entries of the file and those of the logs that were found damaged now;
-        DiskError if they cannot be written."""
-        self.offsets = dict(noted)
-        new = {tp: min(offset, noted.get(tp, offset)) for tp, offset in found.items()}
+        DiskError if they cannot be written. A log that was damaged already has not been led since,
+        so the epoch of its entry stays."""
+        self.entries = dict(noted)
+        new = {}
+        for tp, log in found.items():
+            before = noted.get(tp, log)
+            new[tp] = DamagedLog(min(log.offset, before.offset), before.last_epoch)
         if new:
-            self._write(self.offsets | new)
+            self._write(self.entries | new)
 
     def truncated(self, tp: TopicPartition) -> None:
         """The log was truncated at its damage."""
-        if self.offsets[tp] != TRUNCATED:
-            self._write(self.offsets | {tp: TRUNCATED})
+        log = self.entries[tp]
+        if log.offset != TRUNCATED:
+            self._write(self.entries | {tp: log._replace(offset=TRUNCATED)})
 
     def remove(self, tp: TopicPartition) -> None:
         """The log is not damaged any more, or not a log of this directory."""
-        if tp in self.offsets:
-            self._write({other: offset for other, offset in self.offsets.items() if other != tp})
+        if tp in self.entries:
+            self._write({other: log for other, log in self.entries.items() if other != tp})
 
-    def _write(self, offsets: dict[TopicPartition, int]) -> None:
-        self._disk.replace(log_files.DAMAGED_LOGS, log_files.encode_offsets(offsets))
-        self.offsets = offsets
+    def _write(self, entries: dict[TopicPartition, DamagedLog]) -> None:
+        self._disk.replace(log_files.DAMAGED_LOGS, log_files.encode_damaged_logs(entries))
+        self.entries = entries

@@ -7,6 +7,7 @@ directory is in `server/disk`; which partitions should exist is known to `cluste
 
 from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
@@ -29,9 +30,10 @@ from sawlog.storage.damaged_logs import DamagedLogs
 from sawlog.storage.flusher import Flusher
 from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
+from sawlog.storage.log_files import DamagedLog, decode_damaged_logs
 from sawlog.storage.log_state import LogState
 from sawlog.storage.producer_state_store import ProducerStateStore
-from sawlog.storage.recovery import Checkpointed, RecoveryReport, open_log
+from sawlog.storage.recovery import UNKNOWN_EPOCH, Checkpointed, RecoveryReport, open_log
 
 _NOT_LOGS = frozenset({"__cluster_metadata"})
 
@@ -42,6 +44,7 @@ REMOVED_AT_ONCE = 4
 """How many files of deleted logs are unlinked before other events are handled."""
 
 logger = EventLogger(__name__)
+T = TypeVar("T")
 
 REFUSED_LOG_INTERVAL_MS = 60_000
 """The shortest time between two log lines about refused writes."""
@@ -167,9 +170,10 @@ class LogDirectory:
             self.disk.sync_directory("")  # some may have been created and never flushed
         self.recovery_ms = self.clock.monotonic_ms() - began_ms
         self._log_recovery()
-        noted = self._read_offsets(log_files.DAMAGED_LOGS, names) or {}
+        noted = self._read_checkpoint(log_files.DAMAGED_LOGS, names, decode_damaged_logs) or {}
+        lost = {tp: DamagedLog(0, UNKNOWN_EPOCH) for tp in self.missing} | self.recovery.lost
         # Before recovery points are lowered: the next start would find nothing missing.
-        self.damaged.start(noted, dict.fromkeys(self.missing, 0) | self.recovery.lost_from)
+        self.damaged.start(noted, lost)
         self._checkpointer.start(points, start_offsets, watermarks)
         self.cleaner.start(cleaned)
         self.timer.after(EXPIRE_PRODUCERS_MS, self._expire_producers)
@@ -421,11 +425,16 @@ class LogDirectory:
         return is_clean
 
     def _read_offsets(self, name: str, names: list[str]) -> dict[TopicPartition, int] | None:
+        return self._read_checkpoint(name, names, log_files.decode_offsets)
+
+    def _read_checkpoint(
+        self, name: str, names: list[str], decode: Callable[[bytes], dict[TopicPartition, T]]
+    ) -> dict[TopicPartition, T] | None:
         """The contents of a checkpoint: empty if it does not exist, None if it is corrupt."""
         if name not in names:
             return {}
         try:
-            return log_files.decode_offsets(self.disk.read_file(name))
+            return decode(self.disk.read_file(name))
         except log_files.CorruptFile as error:
             logger.warning("checkpoint not used", path=name, reason=str(error))
             return None

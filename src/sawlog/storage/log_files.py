@@ -6,7 +6,7 @@ file. Checkpoints are text without a checksum, so a value that decodes is checke
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -139,6 +139,12 @@ def _suffixed(tp: TopicPartition, unique: bytes, ending: str) -> str:
 # Checkpoints: a version, a count, and one line per entry
 
 
+def parse_segment_name(path: str) -> int | None:
+    """The base offset in the path of a segment file; None if it is not one."""
+    name = path.rsplit("/", 1)[-1].partition(".")
+    return int(name[0]) if name[0].isdigit() and name[2] == LOG[1:] else None
+
+
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     lines = [f"0\n{len(offsets)}\n"]
     lines += [f"{tp[0]} {tp[1]} {offset}\n" for tp, offset in offsets.items()]
@@ -146,9 +152,13 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
+    return _offsets(_checkpoint_lines(data, 3))
+
+
+def _offsets(lines: Iterable[Sequence[bytes]]) -> dict[TopicPartition, int]:
     offsets: dict[TopicPartition, int] = {}
     names: dict[bytes, TopicName] = {}
-    for words in _checkpoint_lines(data, 3):
+    for words in lines:
         topic, partition, offset = words
         name = names.get(topic)
         if name is None:
@@ -162,6 +172,27 @@ def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
         if offsets[tp] < 0:
             raise CorruptFile(f"an offset below 0: {words!r}")
     return offsets
+
+
+class DamagedLog(NamedTuple):
+    """`offset` is that of the first lost record, `last_epoch` the newest leader epoch that the log
+    had before the damage."""
+
+    offset: int
+    last_epoch: int
+
+
+def encode_damaged_logs(logs: Mapping[TopicPartition, DamagedLog]) -> bytes:
+    lines = [f"0\n{len(logs)}\n"]
+    lines += [f"{tp[0]} {tp[1]} {log.offset} {log.last_epoch}\n" for tp, log in logs.items()]
+    return "".join(lines).encode()
+
+
+def decode_damaged_logs(data: bytes) -> dict[TopicPartition, DamagedLog]:
+    lines = list(_checkpoint_lines(data, 4))
+    offsets = _offsets(words[:3] for words in lines)
+    epochs = (_integer(words[3]) for words in lines)
+    return {tp: DamagedLog(offsets[tp], epoch) for tp, epoch in zip(offsets, epochs, strict=True)}
 
 
 def encode_epochs(entries: Iterable[EpochEntry]) -> bytes:

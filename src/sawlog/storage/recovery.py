@@ -18,6 +18,7 @@ from sawlog.storage.batch_scan import Damage, check, sound_batch, walk_past_dama
 from sawlog.storage.leader_epoch_file import LeaderEpochFile
 from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
+from sawlog.storage.log_files import DamagedLog
 from sawlog.storage.log_owner import LogOwner
 from sawlog.storage.log_state import LogState, create_segment
 from sawlog.storage.producer_state_store import ProducerStateStore
@@ -29,6 +30,9 @@ from sawlog.storage.unsynced_files import UnsyncedFiles
 
 logger = EventLogger(__name__)
 
+UNKNOWN_EPOCH = 2**31 - 1
+"""The last leader epoch of a log without its epochs: it may be any."""
+
 
 @dataclass(slots=True)
 class RecoveryReport:
@@ -38,8 +42,10 @@ class RecoveryReport:
     checked_bytes: int = 0  # of record batches whose CRC was checked
     truncated_bytes: int = 0  # torn tails, and the segments after them
     damaged_logs: int = 0  # with a bad batch, or a gap, below the recovery point
-    lost_from: dict[TopicPartition, int] = field(default_factory=dict)
-    """The first lost offset of each log that ended before its recovery point."""
+    lost: dict[TopicPartition, DamagedLog] = field(default_factory=dict)
+    """The logs that ended before their recovery point."""
+    corrupt_from: dict[TopicPartition, int] = field(default_factory=dict)
+    """The offset of the first bad batch of each other log with one below its recovery point."""
 
     def add(self, recovery: "LogRecovery") -> None:
         """Add the outcome of one log that had to be recovered."""
@@ -48,7 +54,9 @@ class RecoveryReport:
         self.truncated_bytes += recovery.truncated_bytes
         self.damaged_logs += recovery.is_damaged
         if recovery.lost_from is not None:
-            self.lost_from[recovery.tp] = recovery.lost_from
+            self.lost[recovery.tp] = DamagedLog(recovery.lost_from, recovery.last_epoch)
+        elif recovery.damaged_from is not None:
+            self.corrupt_from[recovery.tp] = recovery.damaged_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ def open_log(
         )
     recovery = LogRecovery(owner, tp, config, bases, producers, checkpointed)
     if log_files.EPOCH_CHECKPOINT in names:
-        recovery.epochs.load()
+        recovery.load_epochs()
     if is_clean and recovery.ends_at_recovery_point():
         recovery.trust()
     else:
@@ -132,7 +140,7 @@ def _create_missing(
     """The state of a log whose directory holds no segment; no offset is assigned a second time."""
     start_offset, point = checkpointed.start_offset or 0, checkpointed.recovery_point or 0
     if point > start_offset:
-        report.lost_from[tp] = start_offset
+        report.lost[tp] = DamagedLog(start_offset, UNKNOWN_EPOCH)
         logger.error(
             "all segments of a log are missing",
             log=str(tp),
@@ -189,10 +197,17 @@ class LogRecovery:
         self._confirmed: list[int] = []  # snapshots beyond the point that agree with the batches
         self._ends_in_damage = False  # before the recovery point, and no sound batch follows
         self.is_damaged = False  # below the recovery point
-        self._damaged_from: int | None = None  # the offset of the first bad batch there
+        self.damaged_from: int | None = None  # the offset of the first bad batch there
         self.lost_from: int | None = None  # the first lost offset, if the end is missing
+        self.last_epoch = UNKNOWN_EPOCH  # before anything was lost
         self.checked_bytes = 0
         self.truncated_bytes = 0
+
+    def load_epochs(self) -> None:
+        """Read the checkpoint of leader epochs. An epoch is in it before its first batch is."""
+        self.epochs.load()
+        if self.epochs.latest >= 0:
+            self.last_epoch = self.epochs.latest
 
     # After a clean stop
 
@@ -221,8 +236,8 @@ class LogRecovery:
         self._check_segments()
         if self._end_offset < self._point:
             self.is_damaged = True
-            is_before = self._damaged_from is not None and self._damaged_from < self._end_offset
-            self.lost_from = self._damaged_from if is_before else self._end_offset
+            is_before = self.damaged_from is not None and self.damaged_from < self._end_offset
+            self.lost_from = self.damaged_from if is_before else self._end_offset
             self._skip_missing(self._point if self._ends_in_damage else self._assigned_below)
         self._producers.expire(expiration_ms)
 
@@ -353,8 +368,8 @@ class LogRecovery:
 
     def _report_damage(self, damage: Damage, next_batch: BatchHeader | None) -> None:
         self.is_damaged = True
-        if self._damaged_from is None:
-            self._damaged_from = self._next_offset
+        if self.damaged_from is None:
+            self.damaged_from = self._next_offset
         logger.error(
             "damage below the recovery point",
             log=str(self.tp),

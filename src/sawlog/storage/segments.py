@@ -15,7 +15,7 @@ from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import FileSlice
 from sawlog.protocol.record_batch import BatchHeader
 from sawlog.protocol.records import iterate
-from sawlog.storage.batch_scan import Damage
+from sawlog.storage.batch_scan import Damage, sound_batch
 from sawlog.storage.segment import Segment
 
 MAX_DECOMPRESSED_BYTES = 64 << 20
@@ -170,6 +170,18 @@ class Segments:
         elif limit_offset <= upper_offset and limit_offset not in boundaries:
             segment.remember(limit_offset, end)
         return FileSlice(segment.file, position, length)
+
+    def is_sound_at(self, offset: int) -> bool:
+        """Whether the first batch that holds `offset` or lies after it can be read and matches its
+        CRC; True where there is none."""
+        try:
+            for segment in self.since(offset):
+                position = segment.position_of(offset)
+                if position < segment.file.size:
+                    return sound_batch(segment.file, position, segment.file.size) is not None
+        except Damage:
+            return False
+        return True
 
     def bytes_between(self, offset: int, limit_offset: int, end_offset: int) -> int:
         """The bytes of the batches from the one that holds `offset` up to `limit_offset`, which

@@ -1,6 +1,7 @@
 """The log cleaner's worker as a real process, on real files."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from sawlog.core.ports import DiskError
@@ -24,6 +26,7 @@ from sawlog.storage.cleaner.cleaner_worker import CleanerFailure
 from sawlog.storage.cleaner.log_cleaner import CleanerConfig
 from sawlog.storage.cleaner.segment_cleaner import CleanRequest, CleanResult, MapRequest, MapResult
 from sawlog.storage.log_directory import LogDirectory
+from support.process import is_alive, wait_until
 from support.server.shell import run
 from support.storage.compaction import (
     CompactedStorage,
@@ -36,6 +39,18 @@ from support.storage.logs import TOPIC_ID, TP, append, records
 
 UNLIMITED = float("inf")
 BATCHES = 400
+BROKER = """
+import asyncio, math, os, signal, sys
+from sawlog.server.cleaner_process import CleanerProcess
+from sawlog.server.clock import LoopTimer
+
+loop = asyncio.new_event_loop()
+worker = CleanerProcess(loop, LoopTimer(loop), sys.argv[1], math.inf)
+os.kill(worker.process_id, signal.SIGSTOP)
+print(worker.process_id, flush=True)
+signal.pause()
+"""
+"""A process that starts a worker and stops it at once."""
 
 
 @pytest.fixture(scope="module")
@@ -248,6 +263,33 @@ def test_the_process_ends_when_its_input_is_closed(storage: CompactedStorage, da
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         output, _ = process.communicate(encode_request(map_request(storage)), timeout=30)
     assert (process.returncode, output) == (0, b"")
+
+
+def stopped_at_its_start(data: Path) -> tuple["subprocess.Popen[str]", psutil.Process]:
+    """A parent process, and its worker that was stopped before it asked to end with its parent."""
+    while True:
+        command = [sys.executable, "-c", BROKER, str(data)]
+        parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert parent.stdout is not None
+        worker = psutil.Process(int(parent.stdout.readline()))
+        wait_until(lambda worker=worker: worker.status() == psutil.STATUS_STOPPED)  # type: ignore[misc]
+        if worker.nice() == psutil.Process(parent.pid).nice():
+            return parent, worker
+        worker.kill()
+        parent.kill()
+        parent.communicate()
+
+
+def test_a_worker_that_is_stopped_at_its_start_ends_with_its_broker(data: Path) -> None:
+    parent, worker = stopped_at_its_start(data)
+    try:
+        assert os.getpgid(worker.pid) != os.getpgid(parent.pid), "Ctrl-C is for the broker only"
+        parent.kill()
+        parent.communicate()
+        wait_until(lambda: not is_alive(worker), patience_s=60)
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            worker.kill()
 
 
 def test_the_process_has_a_lower_priority(storage: CompactedStorage, data: Path) -> None:

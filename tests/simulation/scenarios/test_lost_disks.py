@@ -1,4 +1,5 @@
 """Disks that are lost: which losses the guarantees cover, and which the injector must not cause.
+Members that restart within their sessions stay in sync, so those faults are covered.
 
 Seed 148 (three brokers, 15 seconds) has shown the limit: broker 1 was killed and its disk emptied,
 and before its session ended, brokers 2 and 3 were stopped cleanly and so left the in-sync set. Its
@@ -62,4 +63,24 @@ def test_no_other_member_leaves_before_the_lost_one() -> None:
     assert any(LOST in line for line in result.story)
     assert [line.split("fault: ")[1] for line in result.story if "fault: clean" in line] == [
         "clean stop of broker 2 for 300 ms"
+    ]
+
+
+@pytest.mark.long
+def test_members_restart_while_a_set_has_the_lost_directory() -> None:
+    result = run(
+        [
+            fault(543, FaultKind.EMPTY_DISK, 1, 50),
+            fault(700, FaultKind.POWER_LOSS, 2, 300),
+            fault(720, FaultKind.KILL, 3, 50),
+            fault(1_500, FaultKind.POWER_LOSS, 2, 50),
+            fault(2_500, FaultKind.KILL, 3, 3_000),
+        ]
+    )
+    assert any(LOST in line for line in result.story)
+    assert [line.split("fault: ")[1] for line in result.story if "fault: " in line] == [
+        "empty disk of broker 1 for 50 ms",
+        "power loss of broker 2 for 300 ms",
+        "kill of broker 3 for 50 ms",
+        "power loss of broker 2 for 50 ms",
     ]

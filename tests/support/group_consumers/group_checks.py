@@ -7,6 +7,7 @@ it lost its partitions: another member may own them, but its own commits must be
 
 import re
 import time
+from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from support.group_consumers.event_journal import (
     FAILED,
     LOST,
     PAUSED,
+    READ,
     REFUSED,
     REMOVED,
     REVOKED,
@@ -161,11 +163,36 @@ def unread(events: list[Event], ends: dict[int, int]) -> dict[int, list[int]]:
     return {partition: some for partition, some in missing.items() if some}
 
 
+def reads_below_commits(events: list[Event], tolerance_s: float = 0.0) -> list[str]:
+    """Assignments after which a member began below an offset whose commit had succeeded before."""
+    committed: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    began: dict[tuple[str, int], float] = {}
+    wrong: list[str] = []
+    for event in sorted(events, key=lambda each: each.at):
+        for partition, value in event.partitions.items():
+            key = (event.member, partition)
+            if event.kind == COMMITTED:
+                committed[partition].append((event.at, value))
+            elif event.kind == ASSIGNED:
+                began[key] = event.at - tolerance_s
+            elif event.kind == READ and key in began:
+                assigned_at = began.pop(key)
+                before = (offset for at, offset in committed[partition] if at < assigned_at)
+                at_least = max(before, default=0)
+                if value[0] < at_least:
+                    wrong.append(f"{event} after the commit of {at_least}")
+    return wrong
+
+
 def decreasing_commits(
-    library: Confluent, group: str, topic: str, events: list[Event]
+    library: Confluent,
+    group: str,
+    topic: str,
+    events: list[Event],
+    group_partitions: int = GROUP_PARTITIONS,
 ) -> list[str]:
     """Commits in `__consumer_offsets` that are below the one before, with the members' events."""
-    partition = partition_for(group, GROUP_PARTITIONS)
+    partition = partition_for(group, group_partitions)
     _, end = library.bounds(GROUP_TOPIC, partition)
     last: dict[int, int] = {}
     wrong: list[str] = []

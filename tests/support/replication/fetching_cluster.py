@@ -20,7 +20,7 @@ from sawlog.broker.replica_fetchers import ReplicaFetchers
 from sawlog.broker.replicas import Replicas
 from sawlog.broker.request import Request
 from sawlog.cluster.isr_changes import IsrWriteError
-from sawlog.cluster.leader_election import without_damaged_replica
+from sawlog.cluster.leader_election import handed_on, without_damaged_replica
 from sawlog.cluster.metadata_image import (
     EMPTY_IMAGE,
     BrokerImage,
@@ -129,9 +129,19 @@ class IsrWriterOf:
         self._node = node
 
     def leave_isr(
+        self,
+        _name: TopicPartition,
+        _topic_id: TopicId,
+        partition_epoch: int,
+        last_epoch: int,
+        done: IsrWritten,
+    ) -> None:
+        self._cluster.leave_isr(self._node, partition_epoch, last_epoch, done)
+
+    def hand_on(
         self, _name: TopicPartition, _topic_id: TopicId, partition_epoch: int, done: IsrWritten
     ) -> None:
-        self._cluster.leave_isr(self._node, partition_epoch, done)
+        self._cluster.hand_on(self._node, partition_epoch, done)
 
 
 class FetchingBroker:
@@ -191,10 +201,12 @@ class FetchingBroker:
         self.fetchers.close()
         for replica in self.replicas.by_partition.values():
             replica.log.flush.listen(None)
-        headers = headers_in(self.replica.log)
-        self.disk.kill()
+        size = None
         if kept_batches is not None:
-            size = sum(header.size for header in headers[:kept_batches]) + kept_bytes
+            headers = headers_in(self.replica.log)[:kept_batches]
+            size = sum(header.size for header in headers) + kept_bytes
+        self.disk.kill()
+        if size is not None:
             self.disk.cut(f"{TOPIC}-0/{0:020}.log", size)
         self._build()
         self.apply(self._cluster.image)
@@ -321,16 +333,33 @@ class FetchingCluster:
 
         self.schedule.after(1, write)
 
-    def leave_isr(self, node: NodeId, partition_epoch: int, done: IsrWritten) -> None:
+    def leave_isr(
+        self, node: NodeId, partition_epoch: int, last_epoch: int, done: IsrWritten
+    ) -> None:
         """Write what a broker with a damaged log asks for, as the real one does."""
 
+        def change(old: PartitionState) -> PartitionState:
+            is_elected = old.leader == node
+            return without_damaged_replica(old, node, is_elected=is_elected, last_epoch=last_epoch)
+
+        self._write_without(partition_epoch, change, done)
+
+    def hand_on(self, node: NodeId, partition_epoch: int, done: IsrWritten) -> None:
+        """Write what a broker with a corrupt batch asks for, as the real one does."""
+        self._write_without(partition_epoch, lambda old: handed_on(old, node), done)
+
+    def _write_without(
+        self,
+        partition_epoch: int,
+        change: Callable[[PartitionState], PartitionState | None],
+        done: IsrWritten,
+    ) -> None:
         def write() -> None:
-            if partition_epoch != self.state.partition_epoch:
+            state = self.state
+            new = change(PartitionState(state.leader, state.leader_epoch, state.members, 0))
+            if partition_epoch != state.partition_epoch or new is None:
                 done(IsrWriteError.STALE)
                 return
-            state = self.state
-            stored = PartitionState(state.leader, state.leader_epoch, state.members, 0)
-            new = without_damaged_replica(stored, node, is_elected=state.leader == node)
             done(partition_epoch + 1)
             self._change(
                 state._replace(

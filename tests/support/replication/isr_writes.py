@@ -38,9 +38,19 @@ class IsrWrites:
         self.writes.append(IsrWrite(leader_epoch, members, partition_epoch, done))
 
     def leave_isr(
-        self, _name: TopicPartition, _topic_id: TopicId, _partition_epoch: int, _done: IsrWritten
+        self,
+        _name: TopicPartition,
+        _topic_id: TopicId,
+        _partition_epoch: int,
+        _last_epoch: int,
+        _done: IsrWritten,
     ) -> None:
         raise AssertionError("no log of these tests is damaged")
+
+    def hand_on(
+        self, _name: TopicPartition, _topic_id: TopicId, _partition_epoch: int, _done: IsrWritten
+    ) -> None:
+        raise AssertionError("no log of these tests is corrupt")
 
     def succeed(self) -> None:
         write = self.writes.pop(0)

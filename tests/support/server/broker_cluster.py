@@ -11,6 +11,7 @@ from sawlog.client import Admin
 from sawlog.server.zookeeper_address import ZooKeeperAddress
 from support.process import wait_until
 from support.server.broker_process import SawlogServer
+from support.server.known_brokers import wait_until_brokers_know_each_other
 
 SETTINGS = {
     "zookeeper.session.timeout.ms": "10000",
@@ -33,12 +34,7 @@ class BrokerCluster:
             for node, rack in RACKS.items()
         }
         processes = [server.process for server in self.servers.values()]
-        wait_until(lambda: all(map(self._knows_all, self.servers.values())), *processes)
-
-    def _knows_all(self, server: SawlogServer) -> bool:
-        """Whether a broker has heard of all brokers: the last ones register after it is ready."""
-        with Admin(server.bootstrap) as admin:
-            return len(admin.describe_cluster().nodes) == len(self.servers)
+        wait_until_brokers_know_each_other(self.bootstrap, *processes)
 
     @property
     def bootstrap(self) -> str:

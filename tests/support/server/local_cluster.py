@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psutil
 
-from sawlog.client import Admin
 from support.process import ServerProcess, wait_until
+from support.server.known_brokers import wait_until_brokers_know_each_other
 from tools.kafka_node import free_port
 
 READY = r"cluster ready: bootstrap servers (?P<servers>\S+);"
@@ -36,12 +36,7 @@ class LocalCluster:
     def start(self) -> None:
         self.process = ServerProcess(up_command(self.data, self.brokers, *self.options))
         self.bootstrap = self.process.wait_for_line(READY)["servers"]
-        wait_until(lambda: all(map(self._knows_all, self.bootstrap.split(","))), self.process)
-
-    def _knows_all(self, broker: str) -> bool:
-        """Whether a broker has heard of all brokers: the last ones register after it is ready."""
-        with Admin(broker) as admin:
-            return len(admin.describe_cluster().nodes) == self.brokers
+        wait_until_brokers_know_each_other(self.bootstrap, self.process)
 
     def started(self, name: str) -> list[int]:
         """The ids of the processes of this name, the present one last."""

@@ -19,6 +19,7 @@ from sawlog.cluster.metadata_image import InSyncMember
 from sawlog.coordinator.runtime import CoordinatorRuntime
 from sawlog.core.ids import NodeId
 from sawlog.core.store import SetData
+from sawlog.protocol.record_batch import BatchHeader
 from sawlog.replication.follower import Follower
 from sawlog.replication.follower_progress import FollowerFetch, FollowerProgress
 from sawlog.replication.in_sync_set import InSyncSet
@@ -95,22 +96,17 @@ DEAF_FOLLOWERS = [
 
 
 OLD_WATERMARKS = [
-    fault
-    for place in range(2)
-    for fault in (
-        Fault(1_000 + 6_000 * place, FaultKind.KILL, NodeId(3 - place), 3_500),
-        Fault(4_400 + 6_000 * place, FaultKind.POWER_LOSS, NodeId(1 + place), 200),
-        Fault(
-            4_400 + 6_000 * place, FaultKind.POWER_LOSS, NodeId(2 + place if place == 0 else 3), 250
-        ),
-    )
+    Fault(1_000, FaultKind.KILL, THREE, 7_500),
+    Fault(8_400, FaultKind.POWER_LOSS, ONE, 200),
+    Fault(8_400, FaultKind.POWER_LOSS, TWO, 250),
 ]
-"""A follower comes back behind the others; then these restart with their watermark checkpoints."""
+"""A follower comes back behind the others, after its session; then these restart with their
+watermark checkpoints."""
 LOST_ANSWERS = [
     fault
     for place in range(7)
     for fault in (
-        Fault(1_000 + 1_800 * place, FaultKind.KILL, NodeId(place % 3 + 1), 50),
+        Fault(1_060 + 1_800 * place, FaultKind.EXPIRED_SESSION, NodeId(place % 3 + 1), 0),
         Fault(
             1_080 + 1_806 * place, FaultKind.SUSPENDED_SESSION, NodeId((place + 1) % 3 + 1), 1_500
         ),
@@ -166,7 +162,7 @@ def watermark_over_the_pending_set(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InSyncSet, "maximal_isr", pending_only)
 
 
-@bug("6", faults=LOST_ANSWERS, seed=1)
+@bug("6", "14b", faults=LOST_ANSWERS)
 def watermark_over_the_stored_set_only(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InSyncSet, "maximal_isr", lambda self: frozenset(self.nodes()))
     patch.setattr(Leader, "_is_joining", lambda *_: False)
@@ -265,6 +261,18 @@ def sequence_numbers_are_not_checked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerStates, "check", lambda *_: None)
 
 
+@bug("18")
+def a_batch_without_sequence_number_is_appended_twice(patch: pytest.MonkeyPatch) -> None:
+    append = Replica.append
+
+    def append_twice(self: Replica, batch: memoryview, header: BatchHeader, **more: Any) -> Any:
+        if header.producer_id < 0 and "origin" not in more:  # not of a coordinator
+            append(self, batch, header, **more)
+        return append(self, batch, header, **more)
+
+    patch.setattr(Replica, "append", append_twice)
+
+
 # The in-sync set
 
 
@@ -286,7 +294,7 @@ def follower_joins_before_it_caught_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "expand", expand_early)
 
 
-@bug("7", faults=OLD_WATERMARKS)
+@bug("7", faults=OLD_WATERMARKS, seed=1)
 def follower_joins_below_the_start_of_the_epoch(patch: pytest.MonkeyPatch) -> None:
     """KAFKA-7128."""
     expand = Leader.expand
@@ -314,7 +322,7 @@ def progress_is_kept_over_a_leader_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "__init__", begin_with_old_progress)
 
 
-@bug("14a", faults=repeated(FaultKind.POWER_LOSS, every_ms=600, duration_ms=50))
+@bug("14a", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=600))
 def member_joins_under_an_earlier_broker_epoch(patch: pytest.MonkeyPatch) -> None:
     """KAFKA-14617."""
     patch.setattr(Leader, "_is_alive", lambda self, node, _: node in self._context.live_brokers())

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from sawlog.cluster.znodes import PartitionState
 from sawlog.core.ids import NodeId
 from sawlog.simulation.history.history import ACKS_ALL, Outcome
 from sawlog.simulation.world.faults import Fault, FaultKind
@@ -45,12 +46,15 @@ class Scenario(Simulation):
         ]
         return [node.id for node in sorted(active, key=is_present)]
 
-    def leader(self, partition: int = 0) -> NodeId:
-        """The stored leader of a partition of the simulated topic."""
+    def state(self, partition: int = 0) -> PartitionState:
+        """The stored state of a partition of the simulated topic."""
         for key, known in self.observer.partitions.items():
             if (key.name.topic, key.name.partition) == ("simulated", partition) and known.stored:
-                return known.stored.leader
+                return known.stored
         raise AssertionError(f"partition {partition} has no state")
+
+    def leader(self, partition: int = 0) -> NodeId:
+        return self.state(partition).leader
 
     def acknowledged_between(self, start_ms: int, end_ms: int) -> set[int]:
         """The partitions of the acks=all writes that succeeded in this time."""

@@ -4,15 +4,17 @@ import pytest
 
 from sawlog.cluster.metadata_image import DAMAGED_DIRECTORY, NO_NODE
 from sawlog.core.errors import KafkaError
-from sawlog.core.ids import TopicPartition
+from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.core.ports import DiskFull
 from sawlog.replication.roles import Role
 from sawlog.storage.checkpointer import INTERVAL_MS
 from sawlog.storage.damaged_logs import DamagedLogs
+from sawlog.storage.recovery import UNKNOWN_EPOCH
 from support.replication.fetching_cluster import FetchingBroker, FetchingCluster
 from support.replication.replicated_logs import assert_identical, values_of
 
 MARKS = "damaged-log-checkpoint"
+T0 = TopicPartition(TopicName("t"), PartitionIndex(0))
 VALUES = [b"%d" % number for number in range(5)]
 
 
@@ -27,7 +29,7 @@ def cluster_with_records(count: int = 3) -> FetchingCluster:
 
 
 def noted(broker: FetchingBroker) -> list[str]:
-    return [str(tp) for tp in broker.directory.damaged.offsets]
+    return [str(tp) for tp in broker.directory.damaged.entries]
 
 
 def test_a_damaged_leader_steps_down_before_it_serves() -> None:
@@ -83,6 +85,20 @@ def test_a_second_restart_does_not_forget_the_damage() -> None:
     cluster[1].restart()
     assert noted(cluster[1]) == ["t-0"]
     assert cluster[1].replica.role is Role.IDLE
+
+
+def test_the_note_has_the_newest_epoch_that_the_log_had() -> None:
+    """Members that were left out in a later epoch have everything that this replica had."""
+    cluster = cluster_with_records()
+    cluster.elect(2)
+    cluster.commit(b"of epoch 1")
+    cluster.settle()
+    cluster.schedule.run_for(2 * INTERVAL_MS)
+    cluster[1].restart(kept_batches=2)
+    assert cluster[1].replica.log.epochs.latest == 0, "the rest is lost"
+    assert cluster[1].directory.damaged.entries[T0].last_epoch == 1
+    cluster[1].restart()
+    assert cluster[1].directory.damaged.entries[T0].last_epoch == 1
 
 
 def test_what_was_fetched_again_survives_another_restart() -> None:
@@ -143,6 +159,7 @@ def test_a_missing_log_is_damaged() -> None:
     disk.remove_directory("t-0")
     cluster[2].restart()
     assert noted(cluster[2]) == ["t-0"]
+    assert cluster[2].directory.damaged.entries[T0].last_epoch == UNKNOWN_EPOCH
     cluster.settle()
     cluster.schedule.run_for(1_000)
     assert values_of(cluster[2].replica.log) == VALUES

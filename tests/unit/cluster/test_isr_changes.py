@@ -151,7 +151,7 @@ def test_a_damaged_leader_leaves_and_another_member_is_elected() -> None:
     cluster.create("t", [0, 1, 2])
     leader = cluster.members[0]
     results: list[object] = []
-    leader.isr_changes.leave_isr(T0, leader.image.topics[T0.topic].id, 0, results.append)
+    leader.isr_changes.leave_isr(T0, leader.image.topics[T0.topic].id, 0, -1, results.append)
     assert cluster.schedule.run(lambda: bool(results))
     assert cluster.settle()
     partition = cluster.partition(1, "t")
@@ -165,7 +165,7 @@ def test_the_last_member_that_is_damaged_is_not_elected_again() -> None:
     assert cluster.settle()
     leader = cluster.members[0]
     results: list[object] = []
-    leader.isr_changes.leave_isr(T0, leader.image.topics[T0.topic].id, 1, results.append)
+    leader.isr_changes.leave_isr(T0, leader.image.topics[T0.topic].id, 1, -1, results.append)
     assert cluster.schedule.run(lambda: bool(results))
     cluster.schedule.run_for(10_000)
     stored = cluster.stored("t")
@@ -180,7 +180,7 @@ def test_a_damaged_replica_does_not_leave_a_state_that_has_changed() -> None:
     topic_id = leader.image.topics[T0.topic].id
     for partition_epoch in (1, 0):  # newer than the view, then older than the stored one
         results: list[object] = []
-        leader.isr_changes.leave_isr(T0, topic_id, partition_epoch, results.append)
+        leader.isr_changes.leave_isr(T0, topic_id, partition_epoch, -1, results.append)
         assert cluster.schedule.run(lambda results=results: bool(results))
         assert results == [IsrWriteError.STALE]
     assert cluster.stored("t").isr == (0, 1)

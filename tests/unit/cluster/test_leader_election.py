@@ -9,10 +9,17 @@ from sawlog.cluster.leader_election import (
     unclean_state,
     without_damaged_replica,
 )
-from sawlog.cluster.metadata_image import DAMAGED_DIRECTORY, NO_NODE, BrokerImage, InSyncMember
+from sawlog.cluster.metadata_image import (
+    DAMAGED_DIRECTORY,
+    NO_NODE,
+    BrokerImage,
+    DroppedMember,
+    InSyncMember,
+)
 from sawlog.cluster.znodes import PartitionState
 from sawlog.core.ids import LeaderEpoch, NodeId
 
+UNKNOWN_EPOCH = 1 << 31
 REPLICAS = (NodeId(1), NodeId(2), NodeId(3))
 
 
@@ -80,10 +87,43 @@ def test_a_lost_follower_leaves_the_set_without_a_new_leader_epoch() -> None:
     assert new.controller_epoch == 5
 
 
-def test_a_restarted_follower_of_a_live_leader_must_catch_up_again() -> None:
-    """Guarantee 14a: its entry has the broker epoch of its earlier life."""
-    live = electorate(broker(1), broker(2, 11), broker(3))
+def test_a_follower_that_restarted_with_its_directory_stays_under_its_new_broker_epoch() -> None:
+    """By guarantee 14b it has flushed everything that was acknowledged."""
+    live = electorate(broker(1), broker(2, 11, clean=False), broker(3))
+    new = next_state(live, REPLICAS, state(1, *ALL))
+    assert outcome(new) == (1, 7, (1, 2, 3))
+    assert new is not None
+    assert new.members == (member(1), member(2, 11), member(3))
+    assert next_state(live, REPLICAS, new) is None
+
+
+def test_a_follower_that_restarted_with_another_directory_leaves_the_set() -> None:
+    live = electorate(broker(1), broker(2, 11, "empty"), broker(3))
     assert outcome(next_state(live, REPLICAS, state(1, *ALL))) == (1, 7, (1, 3))
+
+
+def test_a_follower_that_restarted_leaves_if_its_directory_was_not_recorded() -> None:
+    """The entry is one that a tool of Kafka wrote: nothing tells what its replica has."""
+    live = electorate(broker(1), broker(2, 11))
+    members = (member(1), member(2, 0, ""))
+    assert outcome(next_state(live, REPLICAS, state(1, *members))) == (1, 7, (1,))
+
+
+def test_a_damaged_member_does_not_stay_when_it_restarts() -> None:
+    live = electorate(broker(1), broker(2, 11))
+    members = (member(1), member(2, 0, DAMAGED_DIRECTORY))
+    assert outcome(next_state(live, REPLICAS, state(1, *members))) == (1, 7, (1,))
+
+
+def test_with_policy_os_a_crashed_follower_of_a_live_leader_leaves_the_set() -> None:
+    live = electorate(
+        broker(1, policy="os"),
+        broker(2, 11, policy="os", clean=False),
+        broker(3, 12, policy="os", clean=False, process_epoch=9),
+    )
+    new = next_state(live, REPLICAS, state(1, *ALL))
+    assert new is not None
+    assert new.members == (member(1), member(3, 12)), "broker 3 only lost its session"
 
 
 def test_a_leader_is_never_removed_from_its_own_set() -> None:
@@ -145,53 +185,101 @@ def test_an_unclean_leader_is_alone_in_sync() -> None:
     assert outcome(next_state(live, REPLICAS, state(1, member(1)))) == (2, 8, (2,))
 
 
-def test_a_damaged_replica_that_came_back_first_does_not_cost_the_other_members() -> None:
+def dropped(leader_epoch: int, *members: InSyncMember) -> tuple[DroppedMember, ...]:
+    return tuple(DroppedMember(each, leader_epoch) for each in members)
+
+
+def elected_alone() -> PartitionState:
+    """Broker 1 came back first and was elected in epoch 8, without the others."""
     elected = next_state(electorate(broker(1, 11)), REPLICAS, state(1, *ALL))
     assert outcome(elected) == (1, 8, (1,))
     assert elected is not None
-    assert elected.dropped == ALL[1:]
-    left = without_damaged_replica(elected, NodeId(1), is_elected=True)
+    assert elected.dropped == dropped(8, *ALL[1:])
+    return elected
+
+
+ALONE = (InSyncMember(NodeId(1), 0, DAMAGED_DIRECTORY),)
+
+
+def test_a_damaged_replica_that_came_back_first_does_not_cost_the_other_members() -> None:
+    left = without_damaged_replica(
+        elected_alone(), NodeId(1), is_elected=True, last_epoch=UNKNOWN_EPOCH
+    )
     assert outcome(left) == (NO_NODE, 9, (2, 3))
     later = next_state(electorate(broker(1, 11), broker(3, 12)), REPLICAS, left)
     assert outcome(later) == (3, 10, (3,))
 
 
-def test_members_that_a_leader_was_elected_without_are_forgotten_by_the_next_election() -> None:
-    """The leader in between may have acknowledged records that they do not have."""
-    elected = next_state(electorate(broker(1, 11)), REPLICAS, state(1, *ALL))
+def test_a_second_election_of_a_damaged_replica_does_not_cost_the_other_members() -> None:
+    """It restarted before it had stepped down. Its log, which had no record of epoch 8 or later,
+    shows that nothing was committed since the others were left out."""
+    again = next_state(electorate(broker(1, 12)), REPLICAS, elected_alone())
+    assert again is not None
+    left = without_damaged_replica(again, NodeId(1), is_elected=True, last_epoch=7)
+    assert outcome(left) == (NO_NODE, 10, (2, 3))
+
+
+def test_an_absence_of_a_damaged_replica_does_not_cost_the_other_members() -> None:
+    """Its session ended before it had stepped down: the partition was offline in between."""
+    offline = next_state(electorate(), REPLICAS, elected_alone())
+    assert outcome(offline) == (NO_NODE, 9, (1,))
+    assert offline is not None
+    again = next_state(electorate(broker(1, 12)), REPLICAS, offline)
+    assert outcome(again) == (1, 10, (1,))
+    assert again is not None
+    left = without_damaged_replica(again, NodeId(1), is_elected=True, last_epoch=7)
+    assert outcome(left) == (NO_NODE, 11, (2, 3))
+
+
+def test_members_that_are_left_out_later_come_back_without_the_earlier_ones() -> None:
+    """Broker 3 was left out in epoch 8, in which brokers 1 and 2 led; then 1 came back first."""
+    without_3 = next_state(electorate(broker(1, 11), broker(2)), REPLICAS, state(1, *ALL))
+    assert without_3 is not None
+    assert without_3.dropped == dropped(8, member(3))
+    elected = next_state(electorate(broker(1, 12)), REPLICAS, without_3)
     assert elected is not None
+    assert elected.dropped == dropped(8, member(3)) + dropped(9, member(2))
+    left = without_damaged_replica(elected, NodeId(1), is_elected=True, last_epoch=8)
+    assert outcome(left) == (NO_NODE, 10, (2,))
+
+
+def test_members_without_which_an_earlier_process_led_do_not_come_back() -> None:
+    """The leader in between may have acknowledged records that they do not have."""
+    elected = elected_alone()
+    left = without_damaged_replica(elected, NodeId(1), is_elected=False, last_epoch=8)
+    assert left.members == ALONE
     again = next_state(electorate(broker(1, 12)), REPLICAS, elected)
     assert again is not None
-    assert again.dropped == ()
-    left = without_damaged_replica(again, NodeId(1), is_elected=True)
-    assert left.members == (InSyncMember(NodeId(1), 0, DAMAGED_DIRECTORY),)
+    for last_epoch in (8, UNKNOWN_EPOCH):
+        left = without_damaged_replica(again, NodeId(1), is_elected=True, last_epoch=last_epoch)
+        assert left.members == ALONE
+
+
+def test_an_unclean_election_forgets_the_members_that_were_left_out() -> None:
+    live = electorate(broker(2, 11, "empty"), unclean=True)
+    elected = next_state(live, REPLICAS, elected_alone())
+    assert outcome(elected) == (2, 9, (2,))
+    assert elected is not None
+    assert elected.dropped == ()
 
 
 def test_members_that_are_lost_after_the_election_of_a_damaged_replica_are_restored() -> None:
     elected = next_state(electorate(broker(1, 11), broker(2), broker(3)), REPLICAS, state(1, *ALL))
     assert outcome(elected) == (1, 8, (1, 2, 3))
     assert elected is not None
-    alone = next_state(electorate(broker(1, 11), broker(2, 12)), REPLICAS, elected)
+    alone = next_state(electorate(broker(1, 11)), REPLICAS, elected)
     assert outcome(alone) == (1, 8, (1,))
     assert alone is not None
-    assert alone.dropped == ALL[1:]
-    left = without_damaged_replica(alone, NodeId(1), is_elected=True)
+    assert alone.dropped == dropped(8, *ALL[1:])
+    left = without_damaged_replica(alone, NodeId(1), is_elected=True, last_epoch=UNKNOWN_EPOCH)
     assert outcome(left) == (NO_NODE, 9, (2, 3))
-
-
-def test_members_that_an_earlier_process_was_elected_without_are_not_restored() -> None:
-    """That process may have led, and acknowledged records alone."""
-    elected = next_state(electorate(broker(1, 11)), REPLICAS, state(1, *ALL))
-    assert elected is not None
-    left = without_damaged_replica(elected, NodeId(1), is_elected=False)
-    assert left.members == (InSyncMember(NodeId(1), 0, DAMAGED_DIRECTORY),)
 
 
 def test_a_replica_with_another_directory_is_not_kept_for_a_damaged_leader() -> None:
     live = electorate(broker(1, 11), broker(2, 12, "empty"))
     elected = next_state(live, REPLICAS, state(1, *ALL))
     assert elected is not None
-    assert elected.dropped == (member(3),)
+    assert elected.dropped == dropped(8, member(3))
 
 
 def test_an_unclean_election_prefers_a_replica_without_damage() -> None:

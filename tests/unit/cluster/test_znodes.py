@@ -3,7 +3,7 @@
 import json
 
 from sawlog.cluster import znodes
-from sawlog.cluster.metadata_image import BrokerImage, InSyncMember
+from sawlog.cluster.metadata_image import BrokerImage, DroppedMember, InSyncMember
 from sawlog.cluster.znodes import Assignment, PartitionState, Reassignment
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId
 from sawlog.core.store import Node, NodeStat
@@ -32,8 +32,11 @@ def test_a_state_keeps_broker_epoch_and_directory_of_each_member() -> None:
 def test_a_state_keeps_its_last_unclean_election_and_the_members_that_the_last_one_dropped() -> (
     None
 ):
+    left_out = tuple(
+        DroppedMember(each, epoch) for each, epoch in zip(members(1, 3), (2, 4), strict=True)
+    )
     state = PartitionState(
-        NodeId(2), LeaderEpoch(4), members(2), 7, 3, 17, unclean_epoch=3, dropped=members(1, 3)
+        NodeId(2), LeaderEpoch(4), members(2), 7, 3, 17, unclean_epoch=3, dropped=left_out
     )
     assert znodes.decode_state(node(znodes.encode_state(state))) == state
 

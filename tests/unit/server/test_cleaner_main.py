@@ -112,7 +112,7 @@ def test_requests_survive_the_pipe(request_: Request) -> None:
     [
         MapResult(1 << 62, 3, 4, True),
         CleanResult(CleanerStats(1, 2, 3, 4, 5, 6)),
-        CleanerFailure("two\nlines", is_damage=True),
+        CleanerFailure("two\nlines", is_damage=True, path="t-0/0.log"),
     ],
 )
 def test_results_survive_the_pipe(result: Result) -> None:

@@ -3,7 +3,8 @@
 On a sole replica ListOffsets waits for the flush of all records written so far: a client that
 flushed its producer then sees its records. Negative timestamps: -1 latest, -2 earliest, -3 largest
 timestamp (KIP-734), -4 earliest local, -5 latest tiered (KIP-405, 1005), -6 earliest pending upload
-(KIP-1023); nothing is tiered here. A follower's request names its replica: latest is the log end.
+(KIP-1023); nothing is tiered here. A follower's request names its replica: latest is the log end,
+and Sawlog's tagged field `corrupt_offset` reports a batch that the follower cannot append.
 """
 
 from collections import Counter
@@ -123,6 +124,8 @@ def _find(
     replica = context.replicas.leader(topic, wanted.partition_index)
     replica.check_epoch(wanted.current_leader_epoch)
     log = replica.log
+    if is_replica and wanted.corrupt_offset >= 0:
+        context.replicas.corruption_reported(replica, wanted.corrupt_offset)
     if wanted.timestamp == LATEST:
         if is_replica:
             return log.end_offset, _UNKNOWN, log.epochs.latest

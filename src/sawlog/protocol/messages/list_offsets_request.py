@@ -9,6 +9,7 @@ class ListOffsetsPartition(Message):
     partition_index: int = field("int32", "0+", default=0)
     current_leader_epoch: int = field("int32", "4+", default=-1, ignorable=True)
     timestamp: int = field("int64", "0+", default=0)
+    corrupt_offset: int = field("int64", "6+", default=-1, tag=10000, tagged="6+", ignorable=True)
 
 
 class ListOffsetsTopic(Message):

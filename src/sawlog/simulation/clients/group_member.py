@@ -120,7 +120,9 @@ class GroupMember(ClusterClient):
         for index in sorted(wanted - self._readers.keys()):
             self._readings += 1
             name = f"{self._member_id}/{self._readings}"
-            self._readers[index] = PartitionReader(self, index, -1, self._history, name)
+            self._readers[index] = PartitionReader(
+                self, index, -1, self._history, name, group=self._group
+            )
             self._ask_offset(index, self._readers[index])
 
     def _ask_offset(self, index: int, reader: PartitionReader) -> None:

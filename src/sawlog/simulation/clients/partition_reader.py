@@ -28,6 +28,7 @@ class PartitionReader:
         history: History,
         name: str,
         on_poll: Callable[[Poll], None] | None = None,
+        group: str = "",
     ) -> None:
         self._client = client
         self._partition = partition
@@ -35,6 +36,7 @@ class PartitionReader:
         self.high_watermark = -1
         self._history = history
         self._name = name
+        self._group = group
         self._on_poll = on_poll
         self.is_stopped = False
 
@@ -77,7 +79,7 @@ class PartitionReader:
             self._deliver(tuple(records_of(data.records, self.position)))
 
     def _deliver(self, records: tuple[tuple[int, bytes], ...]) -> None:
-        poll = Poll(self._name, self._partition, self.position, records)
+        poll = Poll(self._name, self._partition, self.position, records, self._group)
         if records:
             self._history.polls.append(poll)
             self.position = records[-1][0] + 1

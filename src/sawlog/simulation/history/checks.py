@@ -2,6 +2,7 @@
 
 from sawlog.simulation.history.committed_offsets import check_committed_offsets
 from sawlog.simulation.history.duplicates import check_duplicates
+from sawlog.simulation.history.group_reads import check_group_reads
 from sawlog.simulation.history.history import History
 from sawlog.simulation.history.lost_writes import check_lost_writes
 from sawlog.simulation.history.poll_order import check_poll_order
@@ -15,3 +16,4 @@ def check_history(history: History) -> None:
     check_duplicates(history)
     check_poll_order(history)
     check_committed_offsets(history)
+    check_group_reads(history)

@@ -22,7 +22,13 @@ class Outcome(Enum):
 
 @dataclass(slots=True)
 class Write:
-    """One value that a producer sent; `offset` is known only of an acknowledged one."""
+    """One value that a producer sent; `offset` is known only of an acknowledged one.
+
+    `may_repeat` is for clients that send a value again without a sequence number: librdkafka does
+    so even with no retries, when a deposed leader has appended the value and answers
+    NOT_LEADER_OR_FOLLOWER (`tests/conformance/test_confluent.py`). Such a value may be in the log
+    twice. No simulated producer does that.
+    """
 
     producer: str
     partition: int
@@ -33,16 +39,21 @@ class Write:
     outcome: Outcome = Outcome.UNKNOWN
     offset: int = UNKNOWN_OFFSET
     ended_ms: int = -1
+    may_repeat: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """The records of one Fetch response for one partition, from the consumer's position on."""
+    """The records of one Fetch response for one partition, from the consumer's position on.
+
+    `group` is the group whose committed offset the consumer started from, if it is in one.
+    """
 
     consumer: str
     partition: int
     position: int
     records: tuple[tuple[int, bytes], ...]
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,5 +29,5 @@ def all_invariants(
         EpochCache(),
         RecordedProgress(cluster),
         RebuiltProducerStates(),
-        StoreWrites(),
+        StoreWrites(cluster),
     ]

@@ -1,18 +1,21 @@
-"""Guarantees 7, 14a and 16: who may join the in-sync set, and who of it may lead.
+"""Guarantees 7, 14a and 16: which replicas may join the in-sync set, and which of it may lead.
 
-A replica joins with everything committed, under the present epoch of its broker. A replica is
-elected only out of the stored set, on the data directory that it had.
+A replica joins with everything committed, under the present epoch of its broker. The entry of a
+member that restarted gets a newer epoch: on the same data directory the replica is the member that
+it was, on another one it joins. A replica is elected only out of the stored set, on the
+data directory that it had.
 """
 
 from typing import TYPE_CHECKING
 
 from sawlog.cluster import znodes
-from sawlog.cluster.metadata_image import NO_NODE, InSyncMember
+from sawlog.cluster.metadata_image import NO_NODE, BrokerImage, InSyncMember
 from sawlog.simulation.invariants.no_invariant import NoInvariant
 from sawlog.simulation.invariants.observer import StateChange
 from sawlog.simulation.invariants.violation import Violation
 
 if TYPE_CHECKING:
+    from sawlog.replication.replica import Replica
     from sawlog.simulation.world.simulated_cluster import SimulatedCluster
 
 
@@ -29,29 +32,69 @@ class InSyncMembers(NoInvariant):
         if now.leader != NO_NODE and now.leader_epoch > before.leader_epoch:
             self._elected(change, before.member(now.leader))
         for member in now.members:
-            if before.member(member.node) is None:
+            entry = before.member(member.node)
+            if entry is None or entry.directory_id != member.directory_id:
                 self._joined(change, member)
+            elif entry.broker_epoch != member.broker_epoch:
+                self._restarted(change, entry, member)
 
     def _joined(self, change: StateChange, member: InSyncMember) -> None:
-        key = change.partition.key
-        stat = self._cluster.service.tree.exists(znodes.broker_path(member.node))
-        if stat is not None and stat.created > member.broker_epoch:
+        broker = self._registered(member)
+        if broker is not None and broker.epoch > member.broker_epoch:
             raise Violation(
                 "14a",
-                f"{key}: broker {member.node} joined the in-sync set under its earlier epoch "
-                f"{member.broker_epoch}; it is {stat.created} now",
+                f"{change.partition.key}: broker {member.node} joined the in-sync set under its "
+                f"earlier epoch {member.broker_epoch}; it is {broker.epoch} now",
             )
-        broker = self._cluster.nodes[member.node].broker
-        replica = None if broker is None else broker.replicas.by_partition.get(key.name)
-        if replica is None or stat is None or replica.topic_id != key.topic_id:
-            return
-        committed = change.partition.high_watermark
-        if replica.log.flushed_offset < committed:
+        replica, committed = self._replica(change, member), change.partition.high_watermark
+        if replica is not None and replica.log.flushed_offset < committed:
             raise Violation(
                 "7",
-                f"{key}: broker {member.node} joined the in-sync set with "
+                f"{change.partition.key}: broker {member.node} joined the in-sync set with "
                 f"{replica.log.flushed_offset} flushed; {committed} was committed",
             )
+
+    def _restarted(self, change: StateChange, entry: InSyncMember, member: InSyncMember) -> None:
+        """The entry has a new broker epoch. That process has what it had as a member; how much of
+        it was flushed, only the earlier process knew. The broker may have restarted once more since
+        the controller looked: the replica was a member before, so that is no addition."""
+        if member.broker_epoch < entry.broker_epoch:
+            raise Violation(
+                "14a",
+                f"{change.partition.key}: the entry of broker {member.node} went back from the "
+                f"epoch {entry.broker_epoch} to {member.broker_epoch}",
+            )
+        broker = self._registered(member)
+        is_present = broker is not None and broker.epoch == member.broker_epoch
+        if broker is not None and is_present and broker.directory_id != member.directory_id:
+            raise Violation(
+                "14a",
+                f"{change.partition.key}: broker {member.node} stayed in the in-sync set with the "
+                f"directory {broker.directory_id}; its entry has {member.directory_id}",
+            )
+        replica, committed = self._replica(change, member), change.partition.high_watermark
+        if replica is not None and replica.log.end_offset < committed:
+            raise Violation(
+                "2",
+                f"{change.partition.key}: broker {member.node} stayed in the in-sync set with a "
+                f"log that ends at {replica.log.end_offset}; {committed} was committed",
+            )
+
+    def _registered(self, member: InSyncMember) -> BrokerImage | None:
+        """The registration of the member's broker, if there is one."""
+        tree, path = self._cluster.service.tree, znodes.broker_path(member.node)
+        if tree.exists(path) is None:
+            return None
+        return znodes.decode_broker(member.node, tree.get(path))
+
+    def _replica(self, change: StateChange, member: InSyncMember) -> "Replica | None":
+        """The replica of the member's process, if that runs and has opened its log."""
+        key = change.partition.key
+        broker = self._cluster.nodes[member.node].broker
+        if broker is None or broker.components.member.broker_epoch != member.broker_epoch:
+            return None
+        replica = broker.replicas.by_partition.get(key.name)
+        return None if replica is None or replica.topic_id != key.topic_id else replica
 
     def _elected(self, change: StateChange, member: InSyncMember | None) -> None:
         key, leader = change.partition.key, change.now.leader

@@ -14,6 +14,7 @@ from sawlog.simulation.world.simulated_node import SimulatedNode
 
 SLOW_NETWORK = NetworkFaults(clogs=0.1, clog_ms=300)
 LOSSY_NETWORK = NetworkFaults(breaks=0.02, half_open=0.3)
+QUICK_RESTART_MS = 1_000
 
 
 class FaultInjector:
@@ -21,8 +22,9 @@ class FaultInjector:
 
     A disk is lost only if its broker is not, and does not become, the last in-sync member of a
     partition: by guarantee 16 such a partition is offline for good, which is right. So as long as
-    a stored in-sync set has a lost directory, no other fault begins: the controller might remove
-    the other members first. Once the sets are without it, everything may fail again.
+    a stored in-sync set has a lost directory, no fault begins by which other members leave first:
+    they may only be restarted within their sessions. Once the sets are without the lost directory,
+    everything may fail again.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class FaultInjector:
             self._cluster.schedule.after(fault.at_ms, partial(self._inject, fault))
 
     def _inject(self, fault: Fault) -> None:
-        if self._is_healed or self._has_lost_member():
+        if self._is_healed or (self._has_lost_member() and not self._is_quick_restart(fault)):
             return
         self._cluster.trace.note(f"fault: {fault}")
         self.count += 1
@@ -168,6 +170,14 @@ class FaultInjector:
         lost = self._lost_directories
         return bool(lost) and any(
             each.directory_id in lost for state in self._partitions() for each in state.members
+        )
+
+    def _is_quick_restart(self, fault: Fault) -> bool:
+        """Whether the fault restarts a broker that is registered, long before its session ends."""
+        return (
+            fault.kind in (FaultKind.KILL, FaultKind.POWER_LOSS)
+            and fault.duration_ms <= QUICK_RESTART_MS
+            and self._cluster.nodes[fault.node].is_connected
         )
 
     def _clock_jump(self, fault: Fault, node: SimulatedNode) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from sawlog.storage.batch_scan import Damage, UnreadableRecords
 from sawlog.storage.cleaner.segment_cleaner import (
     CleanRequest,
     CleanResult,
@@ -20,12 +21,18 @@ from sawlog.storage.cleaner.segment_cleaner import (
 class CleanerFailure:
     """Why a worker has no result.
 
-    Damage stays until an operator repairs the log; any other failure (disk full, the worker was
-    killed) may be over at the next attempt.
+    Damage stays until the log is repaired; any other failure (disk full, the worker was killed) may
+    be over at the next attempt. `path` is the segment file with a corrupt batch, empty without one.
     """
 
     reason: str
     is_damage: bool = False
+    path: str = ""
+
+    @classmethod
+    def of(cls, damage: Damage) -> "CleanerFailure":
+        is_corrupt = not isinstance(damage, UnreadableRecords)
+        return cls(str(damage), is_damage=True, path=damage.file.path if is_corrupt else "")
 
 
 OnMapped = Callable[[MapResult | CleanerFailure], None]

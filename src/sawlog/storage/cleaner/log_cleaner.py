@@ -113,6 +113,7 @@ class LogCleaner:
         self._found: list[CleanableLog] = []  # by the look under way
         self._queue: deque[Log] = deque()  # logs that the last look found due, dirtiest first
         self._uncleanable: dict[Log, str] = {}  # with the reason
+        self._damaged_from: dict[Log, int] = {}  # the base offset of the damaged segment
         self._next_look: TimerHandle | None = None  # or the next part of the look under way
         self._is_stopped = False
         self.totals = CleanerTotals()
@@ -161,14 +162,16 @@ class LogCleaner:
 
     def lower(self, log: Log, offset: int) -> None:
         """When this returns, the checkpoint has at most `offset` for this log; DiskError where that
-        fails."""
+        fails. A log that is truncated before its damage can be cleaned again."""
+        if offset <= self._damaged_from.get(log, -1):
+            self._repaired(log)
         if self._cleaned_up_to.get(log.tp, 0) > offset:
             self._cleaned_up_to[log.tp] = offset
             self._write_checkpoint_now()
 
     def forget(self, log: Log) -> None:
         """The log was deleted or set aside."""
-        self._uncleanable.pop(log, None)
+        self._repaired(log)
         if self._cleaned_up_to.pop(log.tp, None) is not None:
             self._removed.add(log.tp)
             self._write_checkpoint()
@@ -184,6 +187,15 @@ class LogCleaner:
     def uncleanable(self) -> Mapping[Log, str]:
         """The logs that are not cleaned because they are damaged, with the reason."""
         return self._uncleanable
+
+    @property
+    def damaged_from(self) -> Mapping[Log, int]:
+        """The logs in which cleaning has met damage, with the base offset of that segment."""
+        return self._damaged_from
+
+    def _repaired(self, log: Log) -> None:
+        self._uncleanable.pop(log, None)
+        self._damaged_from.pop(log, None)
 
     @property
     def uncleanable_bytes(self) -> int:
@@ -319,6 +331,9 @@ class LogCleaner:
                 self._queue.append(log)  # another pass
         elif failure.is_damage:
             self._set_uncleanable(log, failure.reason)
+            base_offset = log_files.parse_segment_name(failure.path)
+            if base_offset is not None:
+                self._damaged_from[log] = base_offset
         else:
             logger.warning("log not cleaned", log=str(log.tp), reason=failure.reason)
         self._clean_next()

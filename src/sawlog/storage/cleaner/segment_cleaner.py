@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sawlog.core.errors import KafkaError
 from sawlog.core.ports import Disk, File
 from sawlog.protocol.record_batch import BatchHeader
-from sawlog.storage.batch_scan import Damage, read_batches
+from sawlog.storage.batch_scan import Damage, UnreadableRecords, read_batches
 from sawlog.storage.cleaner.batch_filter import (
     BatchFilter,
     CleanerStats,
@@ -167,7 +167,7 @@ class _Source(NamedTuple):
 
     def damage(self, header: BatchHeader, error: KafkaError) -> Damage:
         """A batch with a valid CRC whose records cannot be read."""
-        return Damage(
+        return UnreadableRecords(
             self.file, self.position, f"the batch at offset {header.base_offset}: {error}"
         )
 

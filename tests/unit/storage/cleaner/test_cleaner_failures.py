@@ -75,7 +75,11 @@ def test_a_flipped_byte_stops_the_cleaning_of_its_log(
     position = batch_positions(damaged.log, segment)[1] + within
     byte = damaged.disk.read_file(path)[position]
     damaged.disk.overwrite(path, position, bytes([byte ^ 0xFF]))
+    base_offset = damaged.log.segments[segment].base_offset
     assert_uncleanable(damaged, caplog)
+    assert damaged.directory.cleaner.damaged_from == {damaged.log: base_offset}
+    damaged.log.truncate(base_offset)
+    assert not damaged.directory.cleaner.uncleanable, "the damage is gone"
 
 
 @pytest.mark.parametrize("batch", [0, 1, -1])
@@ -128,6 +132,7 @@ def test_unreadable_records_in_a_sound_batch_stop_the_cleaning(
     (reason,) = damaged.directory.cleaner.uncleanable.values()
     assert f"at position {position}" in reason
     assert f"the batch at offset {header.base_offset}" in reason
+    assert not damaged.directory.cleaner.damaged_from, "all replicas have the same bytes"
 
 
 def test_the_reported_position_is_that_in_the_file() -> None:
