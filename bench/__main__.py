@@ -54,6 +54,10 @@ SHOWN = (
     (Metric.IDLE_CORES, "cores idle"),
     (Metric.LEADERS_AGAIN, "s until all have leaders"),
     (Metric.RESIDENT_AFTER, "MB resident"),
+    (Metric.FIRST_ROWS, "s to the first rows"),
+    (Metric.LANDED, "s to the end"),
+    (Metric.LANDING_CPU, "s CPU"),
+    (Metric.LANDING_MEMORY, "MB in all processes"),
     (Metric.OTHERS, "cores used by others"),
 )
 

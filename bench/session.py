@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from bench import brokers, clusters, pipeline, readers, replication, restarts, runs, upkeep
+from bench import (
+    brokers,
+    clusters,
+    many_tables,
+    pipeline,
+    readers,
+    replication,
+    restarts,
+    runs,
+    upkeep,
+)
 from bench.brokers import Broker, Name
 from bench.clusters import Cluster
 from bench.process import wait_for_calm
@@ -70,6 +80,11 @@ class Plan:
     def pipelines(self) -> list[Workload]:
         return [workload.scaled(self.factor) for workload in self.of(Kind.PIPELINE)]
 
+    @property
+    def cold_landings(self) -> list[Workload]:
+        works = self.of(Kind.COLD_LANDING) if Name.SAWLOG in self.names else []
+        return [workload.scaled(self.factor) for workload in works]
+
     def replicated(self, policy: str) -> list[Workload]:
         """The rows of one flush policy that run against one cluster, round after round."""
         works = [
@@ -103,6 +118,7 @@ class Plan:
         restarts = sum(len(self.restarted(workload)) for workload in self.of(Kind.RESTART))
         reads = self.rounds * len(readers.READERS) * len(self.reads)
         jobs = pipeline.rounds_of(self.rounds) * len(self.pipelines) * len(self.names)
+        jobs += len(self.cold_landings)
         return per_broker * len(self.names) + restarts + reads + jobs
 
 
@@ -136,6 +152,8 @@ def compare(plan: Plan, results: Results, listener: Listener) -> None:
             _measure_reads(plan, workload, results, listener)
         if plan.pipelines:
             _measure_pipelines(plan, results, listener)
+        if plan.cold_landings:
+            _measure_cold_landings(plan, results, listener)
         for workload in plan.of(Kind.RESTART):
             for name in plan.restarted(workload):
                 _measure_restart(plan, workload, name, results, listener)
@@ -293,6 +311,15 @@ def _measure_pipelines(plan: Plan, results: Results, listener: Listener) -> None
         pipeline.measure(plan.pipelines, plan.names, directory, plan.rounds, listener, keep)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _measure_cold_landings(plan: Plan, results: Results, listener: Listener) -> None:
+    wait_for_calm(plan.patience_s)
+
+    def keep(workload: str, measured: runs.Measured) -> None:
+        _keep(results, workload, Name.SAWLOG, measured)
+
+    many_tables.measure(plan.cold_landings, plan.directory, listener, keep)
 
 
 def _measure_restart(

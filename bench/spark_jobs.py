@@ -136,7 +136,7 @@ def aggregate(spark: SparkSession, bootstrap: str, topic: str, records: int) -> 
 
 def land(spark: SparkSession, pipeline: Pipeline, records: int, broken: int) -> None:
     events = Silent()
-    outcomes = run_pipeline(spark, pipeline, events, threading.Event(), once=True)
+    outcomes = run_pipeline(spark.sparkContext, pipeline, events, threading.Event(), once=True)
     failures = [str(outcome.failure) for outcome in outcomes if outcome.failure is not None]
     if failures:
         raise SystemExit("\n".join([*failures, *events.messages]))

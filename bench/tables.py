@@ -64,6 +64,7 @@ def sections(results: Results) -> list[Section]:
         _section(results, OTHERS_TITLE, [*loads, *rebalances, *commits, *paced], Metric.OTHERS_CPU),
         _section(results, PIPELINE_TITLE, pipelines, Metric.RATE),
         _memory(results, pipelines),
+        _cold_landings(results),
         *(_readers(results, work) for work in results.of(Kind.READ)),
         _starts(results),
         _restarts(results),
@@ -185,6 +186,32 @@ def _memory(results: Results, works: list[Workload]) -> Section:
     )
     columns = ("work", "the largest", "all together")
     return Section("Peak memory of Spark's Python workers for Sawlog, MB", columns, rows)
+
+
+COLD_TITLE = "Landing from a cold start: `sawlog pipeline run --once`, local[2], all its processes"
+COLD_METRICS = {
+    Metric.FIRST_ROWS: "first rows committed, s",
+    Metric.LANDED: "all landed and ended, s",
+    Metric.LANDING_CPU: "CPU, s",
+    Metric.LANDING_MEMORY: "peak memory (proportional set size), MB",
+    Metric.IDLE_CORES: "afterwards idle, cores used",
+}
+
+
+def _cold_landings(results: Results) -> Section:
+    rows = tuple(
+        (
+            f"{work.title}: {title}",
+            number(results.median(work.name, Name.SAWLOG, metric)),
+            bound(target) if target else "",
+            word(results.verdict(work.name, target).reached) if target else "",
+        )
+        for work in results.of(Kind.COLD_LANDING)
+        for metric, title in COLD_METRICS.items()
+        if results.all(work.name, Name.SAWLOG, metric)
+        for target in [next((each for each in work.targets if each.metric is metric), None)]
+    )
+    return Section(COLD_TITLE, ("work", "Sawlog", "target", "reached"), rows)
 
 
 def _restart(results: Results, work: Workload, metric: Metric) -> tuple[str, ...]:

@@ -42,6 +42,10 @@ class Metric(StrEnum):
     CREATE_CPU = "create_cpu_s"
     IDLE_CORES = "idle_cores"
     LEADERS_AGAIN = "leaders_again_s"
+    FIRST_ROWS = "first_rows_s"
+    LANDED = "landed_s"
+    LANDING_CPU = "landing_cpu_s"
+    LANDING_MEMORY = "landing_memory_mb"
 
 
 class Kind(StrEnum):
@@ -58,6 +62,7 @@ class Kind(StrEnum):
     PACE_RETENTION = "pace beside retention"
     PACE_TOPIC_DELETION = "pace beside the deletion of a topic"
     PIPELINE = "pipeline on Spark"
+    COLD_LANDING = "landing from a cold start"
     START = "start"
     RESTART = "restart"
     REPLICATED_PRODUCE = "replicated produce"
@@ -340,6 +345,27 @@ WORKLOADS = (
         Kind.PIPELINE,
         records=5_000_000,
         targets=(Target(Metric.RATE, 1.5, at_least=True),),
+    ),
+    Workload(
+        "tables-100",
+        "100 topics of 1,000 opaque values of 100 B into 100 tables",
+        Kind.COLD_LANDING,
+        records=100_000,
+        partitions=100,
+        targets=(
+            Target(Metric.LANDED, 120.0, absolute=True),
+            Target(Metric.LANDING_MEMORY, 2_000.0, absolute=True),
+            Target(Metric.IDLE_CORES, 0.1, absolute=True),
+        ),
+        beside_kafka=False,
+    ),
+    Workload(
+        "cold-100k",
+        "100,000 JSON values of 100 B, 1 % broken, columns inferred, into one table",
+        Kind.COLD_LANDING,
+        records=100_000,
+        partitions=1,
+        beside_kafka=False,
     ),
     Workload(
         "partitions",

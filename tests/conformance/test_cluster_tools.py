@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from sawlog.client import Admin, NewTopic, Producer
+from sawlog.client.admin.configs import ConfigEntry, Resource
+from sawlog.core.config_api import ResourceType
+from sawlog.core.config_throttle import THROTTLED_REPLICAS
 from support.kafka.kafka_broker import run_tool
 from support.kafka.shared_brokers import unique
 from support.process import ServerProcess
@@ -98,6 +101,37 @@ def test_partitions_are_reassigned_and_verified(
     assert "Clearing topic-level throttles" in verified
     (topic,), _ = admin.describe_topics([placed])
     assert all(set(each.replicas) == {1, 2} for each in topic.partitions.values())
+
+
+def test_a_reassignment_is_throttled_until_the_tool_sets_another_rate(
+    broker_cluster: BrokerCluster, placed: str, admin: Admin, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.json"
+    move = {"topic": placed, "partition": 0, "replicas": [1, 2]}  # from 3, 1
+    plan.write_text(json.dumps({"version": 1, "partitions": [move]}))
+    with Producer(broker_cluster.bootstrap) as producer:
+        for _ in range(40):
+            producer.send(placed, b"x" * 100_000, partition=0)
+    tool = ("--reassignment-json-file", str(plan))
+    run(broker_cluster, REASSIGN, *tool, "--execute", "--throttle", "1000")
+    assert "still in progress" in run(broker_cluster, REASSIGN, *tool, "--verify"), (
+        "the quota lets 1 MB pass in 11 s"
+    )
+    throttled = [entry for entry in configs_of(admin, placed) if entry.value]
+    assert [entry.value for entry in throttled] == ["0:2", "0:1,0:3"]
+    fast = ("--execute", "--additional", "--throttle", "1000000000")
+    run(broker_cluster, REASSIGN, *tool, *fast)
+    for _ in range(20):
+        verified = run(broker_cluster, REASSIGN, *tool, "--verify")
+        if "still in progress" not in verified:
+            break
+    assert "is completed." in verified
+    assert [entry.value for entry in configs_of(admin, placed)] == ["", ""]
+
+
+def configs_of(admin: Admin, topic: str) -> list[ConfigEntry]:
+    resource = Resource(ResourceType.TOPIC, topic)
+    return admin.describe_configs([resource], names=THROTTLED_REPLICAS)[resource]
 
 
 def test_replicas_are_verified_to_be_equal(broker_cluster: BrokerCluster, placed: str) -> None:

@@ -1,4 +1,7 @@
-"""Seeds of whole clusters under faults: no guarantee breaks, and all is well again afterwards."""
+"""Seeds of whole clusters under faults: no guarantee breaks, and all is well again afterwards.
+
+Seed 2 has a compacted topic, seed 3 `flush.policy=os`, retention and a classic group.
+"""
 
 import pytest
 
@@ -15,14 +18,14 @@ def check(seed: int, options: SimulationOptions) -> None:
     assert result.violation is None, "\n".join([str(result.violation), *result.story[-40:]])
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, 2, 3])
 def test_a_replicated_cluster_keeps_its_guarantees(seed: int) -> None:
     check(seed, REPLICATED)
 
 
 @pytest.mark.long
 def test_a_replicated_cluster_keeps_its_guarantees_under_more_seeds() -> None:
-    for seed in range(2, 10):
+    for seed in (1, *range(4, 12)):
         check(seed, REPLICATED)
 
 
@@ -39,7 +42,7 @@ def test_sole_replicas_keep_their_guarantees() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(10, 2_000))
+@pytest.mark.parametrize("seed", range(12, 2_000))
 def test_a_replicated_cluster_keeps_its_guarantees_under_many_seeds(seed: int) -> None:
     check(seed, REPLICATED)
 

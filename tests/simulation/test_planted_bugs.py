@@ -9,13 +9,13 @@ import pytest
 from sawlog.simulation.world.simulation import RunResult, Simulation, SimulationOptions
 from support.simulation.planted_bugs import BUGS, DURATION_MS, PlantedBug
 
-OPTIONS = SimulationOptions(brokers=3, duration_ms=DURATION_MS)
 SOAK_SEEDS = 40
 EVERY_BUG = pytest.mark.parametrize("bug", BUGS.values(), ids=list(BUGS))
 
 
 def run(bug: PlantedBug, seed: int) -> RunResult:
-    return Simulation(seed, OPTIONS, bug.faults).run()
+    options = SimulationOptions(brokers=3, duration_ms=DURATION_MS, profile=bug.profile)
+    return Simulation(seed, options, bug.faults).run()
 
 
 @pytest.mark.long

@@ -93,12 +93,12 @@ class FaultyBroker(FaultyProcess):
 
 
 class FaultyZooKeeper(FaultyProcess):
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, syncs: bool) -> None:
         super().__init__(ZOOKEEPER, directory, stop_code=JVM_TERMINATED)
         self.address = Address(HOST, free_port())
         server = ZooKeeperServer(directory / ZOOKEEPER, self.address)
         server.write_config()
-        self.child.command = server.command((*FAST_START, NO_FSYNC))
+        self.child.command = server.command(FAST_START if syncs else (*FAST_START, NO_FSYNC))
 
     def wait_until_ready(self) -> None:
         assert is_serving(self.address, START_S), self.child.text
@@ -115,11 +115,15 @@ class FaultyCluster:
         brokers: int = 3,
         settings: Mapping[str, str] | None = None,
         data: Mapping[int, Path] | None = None,
+        zookeeper_syncs: bool = False,
+        is_linked: bool = True,
     ) -> None:
+        """Without links (`is_linked`), processes reach each other directly and cannot be cut."""
         directory.mkdir(parents=True, exist_ok=True)
+        self._is_linked = is_linked
         self.session_ms = session_ms
         self.links = Links()
-        self.zookeeper = FaultyZooKeeper(directory)
+        self.zookeeper = FaultyZooKeeper(directory, syncs=zookeeper_syncs)
         self.zookeeper.start()
         self.brokers = [
             FaultyBroker(node_id, directory, Address(HOST, free_port()))
@@ -137,8 +141,10 @@ class FaultyCluster:
             broker.wait_until_ready()
 
     def _configure(self, broker: FaultyBroker, settings: Mapping[str, str]) -> None:
-        advertised = self.links.add(broker.name, broker.listen, self._owner)
-        store = self.links.add(ZOOKEEPER, self.zookeeper.address, lambda _, __: broker.name)
+        advertised, store = broker.listen, self.zookeeper.address
+        if self._is_linked:
+            advertised = self.links.add(broker.name, broker.listen, self._owner)
+            store = self.links.add(ZOOKEEPER, self.zookeeper.address, lambda _, __: broker.name)
         command = [sys.executable, "-m", "sawlog", "broker", "--data", str(broker.data)]
         command += ["--node-id", str(broker.node_id), "--listen", str(broker.listen)]
         command += ["--advertise", str(advertised), "--zookeeper", str(store)]
@@ -253,9 +259,18 @@ def faulty_cluster(
     session_ms: int,
     settings: Mapping[str, str] | None = None,
     data: Mapping[int, Path] | None = None,
+    zookeeper_syncs: bool = False,
+    is_linked: bool = True,
 ) -> Iterator[FaultyCluster]:
-    """Run a cluster during a `with` block."""
-    cluster = FaultyCluster(directory, session_ms=session_ms, settings=settings, data=data)
+    """Run a cluster during a `with` block; ZooKeeper calls fsync only with `zookeeper_syncs`."""
+    cluster = FaultyCluster(
+        directory,
+        session_ms=session_ms,
+        settings=settings,
+        data=data,
+        zookeeper_syncs=zookeeper_syncs,
+        is_linked=is_linked,
+    )
     try:
         yield cluster
     finally:

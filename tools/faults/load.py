@@ -13,7 +13,15 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ElectionType,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from sawlog.simulation.history.checks import check_history
@@ -34,6 +42,7 @@ OnDelivered = Callable[[Write, float, KafkaError | None], None]
 GUARD_S = 240.0
 REQUEST_MS = 1_000
 OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - the name that librdkafka gives it
+NOT_NEEDED = KafkaError.ELECTION_NOT_NEEDED
 QUICK = {
     "log_level": 0,
     "reconnect.backoff.ms": 20,
@@ -44,6 +53,8 @@ QUICK = {
     "topic.metadata.refresh.interval.ms": 1_000,
 }
 """A client that notices at once: what is measured is the cluster, not the client's patience."""
+PATIENT = {"log_level": 0}
+"""A client of admin requests, which may take longer than a second on a busy machine."""
 PRODUCER = QUICK | {
     "enable.idempotence": True,
     "acks": "all",
@@ -94,11 +105,8 @@ class Load:
         return {"bootstrap.servers": self._bootstrap}
 
     def _create_topic(self) -> None:
-        """Create the topic once the broker that is asked knows all three.
-
-        The client is a patient one: its requests end in time on a busy machine, too.
-        """
-        admin = AdminClient(self._common() | {"log_level": 0})
+        """Create the topic once the broker that is asked knows all three."""
+        admin = AdminClient(self._common() | PATIENT)
 
         def is_created() -> bool:
             new = NewTopic(self.topic, self.partitions, 3)
@@ -111,6 +119,18 @@ class Load:
             return True
 
         wait_for(is_created, "three brokers are known")
+
+    def elect_preferred_leaders(self) -> None:
+        """Let every broker lead its share again."""
+        admin = AdminClient(self._common() | PATIENT)
+        everywhere = [TopicPartition(self.topic, index) for index in range(self.partitions)]
+
+        def is_done() -> bool:
+            election = admin.elect_leaders(ElectionType.PREFERRED, everywhere)
+            found = election.result(60).values()
+            return all(error is None or error.code() == NOT_NEEDED for error in found)
+
+        wait_for(is_done, "the preferred leaders are elected")
 
     def _now_ms(self) -> int:
         return int((time.monotonic() - self._began) * 1000)

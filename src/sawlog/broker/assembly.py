@@ -13,6 +13,7 @@ from sawlog.broker.metrics import BrokerMetrics
 from sawlog.broker.purgatory import Purgatory
 from sawlog.broker.replica_fetchers import ReplicaFetchers
 from sawlog.broker.replicas import LeadershipListener, Replicas
+from sawlog.broker.replication_throttle import ReplicationThrottle
 from sawlog.cluster.broker_registration import Registration
 from sawlog.cluster.cluster_member import ClusterMember, OnImage, OnRefused
 from sawlog.cluster.controlled_shutdown import step_aside
@@ -63,19 +64,18 @@ def assemble(
     def apply(old: MetadataImage, new: MetadataImage) -> None:
         image_applied(broker.try_apply(old, new))
 
-    config = DynamicBrokerConfig(static)
+    config, metadata = DynamicBrokerConfig(static), MetadataCache()
     clock, timer, random, store = ports.clock, ports.timer, ports.random, ports.store
-    metadata = MetadataCache()
     log_configs = LogConfigs(config, metadata)
     directory = _log_directory(ports, config, log_configs)
-    completed = _registration_of(registration, directory, ports.store, config)
-    member = _cluster_member(ports, completed, config, apply, image_applied)
+    member = _cluster_member(ports, registration, directory, config, apply, image_applied)
     directory.on_offline(lambda: step_aside(member))
     topics = Topics(member, config, random)
     groups = GroupCoordinator(
         config, metadata, topics, directory, store, clock=clock, timer=timer, random=random
     )
-    fetchers = ReplicaFetchers(registration.id, config, metadata, ports.peers, timer)
+    throttle = ReplicationThrottle(registration.id, config, metadata, clock)
+    fetchers = ReplicaFetchers(registration.id, config, metadata, ports.peers, timer, throttle)
     replicas = Replicas(
         registration.id,
         config,
@@ -87,7 +87,7 @@ def assemble(
         timer=timer,
         fetchers=fetchers,
         isr_writer=IsrChanges(member),
-        is_suspended=lambda: ports.store.state is not SessionState.CONNECTED,
+        is_suspended=lambda: store.state is not SessionState.CONNECTED,
     )
     broker = Broker(
         Components(
@@ -101,7 +101,7 @@ def assemble(
             elections=OrderedElections(member),
             reassignments=Reassignments(member, config),
             resource_configs=ResourceConfigs(member),
-            producer_ids=ProducerIds(ports.store, registration.id),
+            producer_ids=ProducerIds(store, registration.id),
             directory=directory,
             replicas=replicas,
             fetchers=fetchers,
@@ -110,6 +110,7 @@ def assemble(
             fetch_max_bytes=config["fetch.max.bytes"],
             purgatory=Purgatory(timer),
             metrics=BrokerMetrics(),
+            throttle=throttle,
         )
     )
     return broker
@@ -125,13 +126,14 @@ def _by_topic(
 def _cluster_member(
     ports: Ports,
     registration: Registration,
+    directory: LogDirectory,
     config: BrokerConfig,
     on_image: OnImage,
     on_refused: OnRefused,
 ) -> ClusterMember:
     return ClusterMember(
         ports.store,
-        registration,
+        _registration_of(registration, directory, ports.store, config),
         config,
         clock=ports.clock,
         timer=ports.timer,

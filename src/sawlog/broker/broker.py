@@ -62,6 +62,7 @@ class Broker:
         self.metadata.update(new)
         if new.configs is not old.configs:
             self._config.reconfigure(*new.broker_configs(self.components.node_id))
+        self.components.throttle.apply(old, new)
         self.replicas.apply(old, new)
         if new.brokers is not old.brokers:
             self.components.fetchers.brokers_changed()
@@ -84,7 +85,7 @@ class Broker:
     def hand_over(self, done: Callable[[], None]) -> None:
         """Let other brokers lead before the stop; requests are served until `done` is called."""
         if self._config["controlled.shutdown.enable"]:
-            hand_over(self.components.member, HAND_OVER_MS, done)
+            hand_over(self.components.member, self.components.timer, HAND_OVER_MS, done)
         else:
             done()
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sawlog.broker.purgatory import Purgatory
     from sawlog.broker.replica_fetchers import ReplicaFetchers
     from sawlog.broker.replicas import Replicas
+    from sawlog.broker.replication_throttle import ReplicationThrottle
     from sawlog.cluster.cluster_member import ClusterMember
     from sawlog.cluster.ordered_elections import OrderedElections
     from sawlog.cluster.producer_ids import ProducerIds
@@ -50,3 +51,4 @@ class Components:
     fetch_max_bytes: int
     purgatory: "Purgatory"
     metrics: "BrokerMetrics"
+    throttle: "ReplicationThrottle"

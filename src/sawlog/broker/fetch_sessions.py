@@ -7,14 +7,21 @@ may evict the session of any consumer, and a consumer that of a follower only if
 consumers could slow down replication.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from sawlog.broker.unsettled_partitions import UnsettledPartitions
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.messages.fetch_request import ReplicaState
 
 if TYPE_CHECKING:
     from sawlog.core.ports import Clock, Random
-    from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+    from sawlog.protocol.messages.fetch_request import (
+        FetchPartition,
+        FetchRequest,
+        FetchTopic,
+        ForgottenTopic,
+    )
     from sawlog.protocol.messages.fetch_response import PartitionData
 
 NO_SESSION = 0
@@ -116,15 +123,18 @@ Key = tuple[bytes | str, int]
 
 
 class FetchSession:
-    """Invariant: the client's next incremental fetch must carry `epoch`."""
+    """Invariant: the client's next incremental fetch must carry `epoch`.
+
+    A consumer's fetch reads all `partitions`, a follower's only the `unsettled` ones.
+    """
 
     __slots__ = (
-        "_supersede",
+        "_replica_state",
         "created_ms",
         "epoch",
         "id",
-        "is_follower",
         "partitions",
+        "unsettled",
         "used_ms",
         "uses_topic_ids",
     )
@@ -139,58 +149,104 @@ class FetchSession:
         is_follower: bool,
     ) -> None:
         self.id = session_id
-        self.is_follower = is_follower
         self.partitions = partitions
         self.uses_topic_ids = uses_ids
         self.created_ms = now_ms
         self.used_ms = now_ms
         self.epoch = 1
-        self._supersede: Callable[[], None] | None = None
+        self.unsettled: UnsettledPartitions | None = None
+        if is_follower:
+            self.unsettled = UnsettledPartitions(partitions.values(), now_ms)
+        self._replica_state = ReplicaState()
 
-    def parked(self, supersede: Callable[[], None]) -> None:
-        """A follower's fetch of this session is parked; `supersede` answers it."""
-        self._supersede = supersede
+    @property
+    def is_follower(self) -> bool:
+        return self.unsettled is not None
 
-    def supersede(self) -> None:
-        """Answer the parked fetch: the next one of the session has arrived."""
-        supersede, self._supersede = self._supersede, None
-        if supersede is not None:
-            supersede()
+    def key_of(self, partition: FetchedPartition) -> Key:
+        return (partition.topic_id if self.uses_topic_ids else partition.topic, partition.index)
 
-    def advance(self, now_ms: int) -> None:
-        """Take the next epoch for a fetch that was accepted."""
+    def advance(self, message: "FetchRequest", version: int, now_ms: int) -> None:
+        """Take over the partitions of a fetch that was accepted, and take the next epoch."""
+        named = _update_partitions(message, self.partitions, version)
+        forgotten = [
+            found
+            for topic in message.forgotten_topics_data
+            for index in topic.partitions
+            if (found := self._forget(topic, index)) is not None
+        ]
+        if self.unsettled is not None:
+            self.unsettled.unsettle_all(named)
+            for partition in forgotten:
+                self.unsettled.remove(partition)
+            if message.replica_state != self._replica_state:
+                self._replica_state = message.replica_state  # another process of the follower
+                self.unsettled.unsettle_all(self.partitions.values())
+            self.unsettled.fetch_arrived(now_ms)
         self.used_ms = now_ms
         self.epoch = next_epoch(self.epoch)
+
+    def _forget(self, topic: "ForgottenTopic", index: int) -> FetchedPartition | None:
+        name: bytes | str = topic.topic_id if self.uses_topic_ids else topic.topic
+        return self.partitions.pop((name, index), None)
+
+    def served(self, partition: FetchedPartition) -> None:
+        """The response has records of this partition: others are read first next time."""
+        key = self.key_of(partition)
+        if self.partitions.pop(key, None) is not None:
+            self.partitions[key] = partition
+        if self.unsettled is not None:
+            self.unsettled.served(partition)
+
+    def close(self) -> None:
+        if self.unsettled is not None:
+            self.unsettled.close()
 
 
 class FetchContext:
     """The partitions of one Fetch request and the session, if any, that it belongs to."""
 
-    __slots__ = ("_cache", "_expected_epoch", "_is_follower", "_session", "partitions")
+    __slots__ = (
+        "_cache",
+        "_expected_epoch",
+        "_is_follower",
+        "_partitions",
+        "_session",
+        "unsettled",
+    )
 
     def __init__(
         self,
-        partitions: Iterable[FetchedPartition],
+        partitions: Iterable[FetchedPartition] = (),
         session: FetchSession | None = None,
         cache: "FetchSessions | None" = None,
         *,
         is_follower: bool = False,
     ) -> None:
-        self.partitions = list(partitions)
+        """Without `session` the request has these partitions, else those of the session."""
+        self._partitions = list(partitions)
         self._session = session
         self._expected_epoch = session.epoch if session else 0
         self._cache = cache
         self._is_follower = is_follower
+        self.unsettled = session.unsettled if session is not None and is_follower else None
+        """The partitions of a follower's session that have to be read; None without one."""
 
     @property
-    def is_incremental(self) -> bool:
-        """Whether the request continues a session."""
-        return self._session is not None
+    def has_partitions(self) -> bool:
+        return bool(self._partitions if self._session is None else self._session.partitions)
 
-    def parked(self, supersede: Callable[[], None]) -> None:
-        """The request, of a follower, is parked until `supersede` is called at the latest."""
-        if self._session is not None:
-            self._session.parked(supersede)
+    @property
+    def partitions(self) -> list[FetchedPartition]:
+        """The partitions to read now."""
+        if self.unsettled is not None:
+            return self.unsettled.in_order()
+        return self._partitions
+
+    def read_all(self) -> None:
+        """Read all partitions now."""
+        if self._session is not None and self.unsettled is not None:
+            self.unsettled.unsettle_all(self._session.partitions.values())
 
     def open_session(self, version: int) -> int:
         """Return the session id; the first response of a full fetch creates one. 0 if none."""
@@ -199,7 +255,7 @@ class FetchContext:
         if self._cache is None:
             return NO_SESSION
         uses_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
-        return self._cache.create(self.partitions, uses_ids, is_follower=self._is_follower)
+        return self._cache.create(self._partitions, uses_ids, is_follower=self._is_follower)
 
     def select(
         self, results: list[tuple[FetchedPartition, "PartitionData", int]]
@@ -220,12 +276,8 @@ class FetchContext:
             partition, data, size = result
             if partition.send(data, size):
                 chosen.append(result)
-                key = (
-                    partition.topic_id if session.uses_topic_ids else partition.topic,
-                    partition.index,
-                )
-                if size > 0 and session.partitions.pop(key, None) is not None:
-                    session.partitions[key] = partition
+                if size > 0:
+                    session.served(partition)
         return chosen
 
 
@@ -249,8 +301,8 @@ class FetchSessions:
         """Return the context of a request; KafkaError if id or epoch of its session are wrong."""
         epoch = message.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(message.session_id, None)
-            partitions = _update_partitions(message, {}, version).values()
+            self._close(message.session_id)
+            partitions = _update_partitions(message, {}, version)
             if epoch == FINAL_EPOCH or self._slots == 0:
                 return FetchContext(partitions)
             return FetchContext(partitions, cache=self, is_follower=_is_follower(message, version))
@@ -261,24 +313,27 @@ class FetchSessions:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != (version >= FIRST_VERSION_WITH_TOPIC_IDS):
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.supersede()
+        if session.unsettled is not None:
+            session.unsettled.supersede()
         return self._continue(session, message, version)
 
     def _continue(
         self, session: FetchSession, message: "FetchRequest", version: int
     ) -> FetchContext:
-        if message.topics:
-            _update_partitions(message, session.partitions, version)
-        for topic in message.forgotten_topics_data:
-            key = topic.topic_id if session.uses_topic_ids else topic.topic
-            for index in topic.partitions:
-                session.partitions.pop((key, index), None)
-        del self._sessions[session.id]
+        session.advance(message, version, self._clock.monotonic_ms())
         if not session.partitions:
-            return FetchContext(())
+            self._close(session.id)
+            return FetchContext()
+        del self._sessions[session.id]
         self._sessions[session.id] = session
-        session.advance(self._clock.monotonic_ms())
+        if session.is_follower and _is_follower(message, version):
+            return FetchContext((), session, is_follower=True)
         return FetchContext(session.partitions.values(), session)
+
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
 
     def create(
         self, partitions: list[FetchedPartition], uses_ids: bool, *, is_follower: bool = False
@@ -302,7 +357,7 @@ class FetchSessions:
     def _evict(self, size: int, now_ms: int, *, for_follower: bool) -> bool:
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.used_ms > EVICTION_MS:
-            del self._sessions[oldest.id]
+            self._close(oldest.id)
             return True
         candidates = [
             session
@@ -317,7 +372,7 @@ class FetchSessions:
         if not candidates:
             return False
         chosen = min(candidates, key=lambda session: (session.is_follower, len(session.partitions)))
-        del self._sessions[chosen.id]
+        self._close(chosen.id)
         return True
 
 
@@ -329,16 +384,18 @@ def _is_follower(message: "FetchRequest", version: int) -> bool:
 
 def _update_partitions(
     message: "FetchRequest", partitions: dict[Key, FetchedPartition], version: int
-) -> dict[Key, FetchedPartition]:
-    """Add the partitions of a request to `partitions`, or update them there; return the dict."""
+) -> list[FetchedPartition]:
+    """Add the partitions of a request to `partitions`, or update them there; return them."""
     uses_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    named: dict[FetchedPartition, None] = {}
     for topic in message.topics:
         name: bytes | str = topic.topic_id if uses_ids else topic.topic
         for wanted in topic.partitions:
             key = (name, wanted.partition)
             partition = partitions.get(key)
             if partition is None:
-                partitions[key] = FetchedPartition(topic, wanted)
+                partition = partitions[key] = FetchedPartition(topic, wanted)
             else:
                 partition.update(wanted)
-    return partitions
+            named[partition] = None
+    return list(named)

@@ -64,6 +64,7 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
     _declare_directory_metrics(registry, broker)
     _declare_replication_metrics(registry, broker)
     _declare_follower_metrics(registry, broker)
+    _declare_throttle_metrics(registry, broker)
     _declare_cleaner_metrics(registry, broker)
     registry.read_gauges(
         "sawlog_groups",
@@ -179,6 +180,16 @@ def _declare_follower_metrics(registry: Registry, broker: "Components") -> None:
         "sawlog_replication_out_bytes_total",
         "Bytes of record batches served to followers.",
         lambda: broker.metrics.replicated_bytes_out,
+    )
+
+
+def _declare_throttle_metrics(registry: Registry, broker: "Components") -> None:
+    quotas = {"leader": broker.throttle.leader, "follower": broker.throttle.follower}
+    registry.read_counters(
+        "sawlog_throttled_replication_bytes_total",
+        "Bytes of record batches of throttled replicas, sent as a leader or fetched as a follower.",
+        ["role"],
+        lambda: [((role,), quota.total_bytes) for role, quota in quotas.items()],
     )
 
 

@@ -8,6 +8,7 @@ the partition's last change of epoch and its last truncation: `_FollowedPartitio
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sawlog.broker.fetch_session_handler import FetchSessionHandler, Key, SessionPartition
@@ -23,6 +24,7 @@ from sawlog.replication.follower import Follower, TruncationRefused
 from sawlog.storage.leader_epochs import EpochEntry
 
 if TYPE_CHECKING:
+    from sawlog.broker.replication_throttle import ReplicationThrottle
     from sawlog.core.config import BrokerConfig
     from sawlog.core.ports import Timer, TimerHandle
     from sawlog.protocol.peers import PeerConnection, Peers
@@ -214,9 +216,11 @@ class ReplicaFetcher:
         limits: FetchLimits,
         broker_epoch: Callable[[], int],
         totals: FetchTotals,
+        throttle: "ReplicationThrottle",
     ) -> None:
         """`broker_epoch` returns the epoch under which this broker is registered."""
         self._totals = totals
+        self._throttle = throttle
         self._leader = leader
         self._node_id = node_id
         self._peers = peers
@@ -420,6 +424,7 @@ class ReplicaFetcher:
                 size += self._process_partition(partition, data)
         self._last_bytes = size
         self._totals.bytes += size
+        self._hold_back_throttled()
 
     def _process_partition(self, partition: _FollowedPartition, data: PartitionData) -> int:
         """Apply the response for one partition; returns the bytes appended."""
@@ -458,6 +463,7 @@ class ReplicaFetcher:
             is_awaited=data.is_awaited,
         )
         if appended:  # the others come first in the next full request
+            self._throttle.received(partition.topic, partition.key[1], appended)
             del self._partitions[partition.key]
             self._partitions[partition.key] = partition
         return appended
@@ -529,12 +535,34 @@ class ReplicaFetcher:
             error=code,
             reason=reason,
         )
+        partition.ignore_before(self._next_number)
+        partition.delay(self._timer, delay_ms, partial(self._fetch_again, partition))
+
+    def _hold_back_throttled(self) -> None:
+        """Leave throttled partitions out of fetches while their quota is exceeded (KIP-73)."""
+        if not self._throttle.fetch_delay_ms():
+            return
+        for partition in self._partitions.values():
+            if partition.is_fetchable and self._is_held_back(partition):
+                self._changed[partition.key] = None
+                self._hold_back(partition)
+
+    def _is_held_back(self, partition: _FollowedPartition) -> bool:
+        topic, index = partition.topic, partition.key[1]
+        return partition.follower.lag > 0 and self._throttle.holds_back_fetch(topic, index)
+
+    def _hold_back(self, partition: _FollowedPartition) -> None:
+        """Do not fetch a partition until the quota allows it; a new rate counts soon."""
 
         def over() -> None:
-            if self._partitions.get(partition.key) is partition:
+            if self._partitions.get(partition.key) is not partition:
+                return
+            if self._throttle.fetch_delay_ms() and self._is_held_back(partition):
+                self._hold_back(partition)
+            else:
                 self._touch(partition)
 
-        partition.ignore_before(self._next_number)
+        delay_ms = min(self._throttle.fetch_delay_ms(), self._limits.wait_ms)
         partition.delay(self._timer, delay_ms, over)
 
     def _report_corruption(self, partition: _FollowedPartition) -> None:
@@ -550,6 +578,10 @@ class ReplicaFetcher:
             partition.follower.log.end_offset,
             self._limits.timeout_ms,
         )
+
+    def _fetch_again(self, partition: _FollowedPartition) -> None:
+        if self._partitions.get(partition.key) is partition:
+            self._touch(partition)
 
     def _fail(self, partition: _FollowedPartition, refused: TruncationRefused) -> None:
         logger.error("replica cannot follow", log=str(partition.follower.log.tp), reason=refused)

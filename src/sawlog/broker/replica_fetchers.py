@@ -10,6 +10,7 @@ from sawlog.core.ids import NodeId, TopicPartition
 
 if TYPE_CHECKING:
     from sawlog.broker.metadata_cache import MetadataCache
+    from sawlog.broker.replication_throttle import ReplicationThrottle
     from sawlog.core.config import BrokerConfig
     from sawlog.core.ports import Timer
     from sawlog.protocol.peers import Peers
@@ -27,12 +28,14 @@ class ReplicaFetchers:
         metadata: "MetadataCache",
         peers: "Peers",
         timer: "Timer",
+        throttle: "ReplicationThrottle",
     ) -> None:
         self._node_id = node_id
         self._limits = FetchLimits.of(config)
         self._metadata = metadata
         self._peers = peers
         self._timer = timer
+        self._throttle = throttle
         self._fetchers: dict[NodeId, ReplicaFetcher] = {}
         self.totals: dict[NodeId, FetchTotals] = {}  # by leader, also of former ones
         self._followed: dict[TopicPartition, Replica] = {}
@@ -72,6 +75,7 @@ class ReplicaFetchers:
                 self._limits,
                 self._broker_epoch,
                 self.totals.setdefault(follower.leader, FetchTotals()),
+                self._throttle,
             )
             fetcher.set_address(self._address(follower.leader))
         fetcher.follow(replica, follower)

@@ -120,6 +120,11 @@ class Replicas:
     def __len__(self) -> int:
         return len(self.by_partition)
 
+    @property
+    def are_offline(self) -> bool:
+        """Whether the data directory has failed: the broker serves no replica then."""
+        return self._directory.offline is not None
+
     def leader(self, topic: str, index: int) -> Replica:
         """Return a replica that this broker leads, or raise the error for the client."""
         replica = self.by_partition.get((topic, index))
@@ -389,7 +394,7 @@ class Replicas:
         now_ms = self._clock.now_ms()
         for replica in tuple(self.by_partition.values()):
             try:
-                replica.log.apply_retention(now_ms, replica.high_watermark)
+                replica.apply_retention(now_ms)
             except (KafkaError, DiskError) as error:
                 logger.warning("retention failed", log=str(replica.name), reason=str(error))
         self._schedule_retention()

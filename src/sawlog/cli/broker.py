@@ -7,20 +7,32 @@ refused before the data directory is touched, with its key, value, origin and wh
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from sawlog.cli.listeners import read_listener
-from sawlog.cli.option_types import TEXT, DataDirectory, parse_settings
-from sawlog.cli.zookeeper_options import read_zookeeper
-from sawlog.core.config import BrokerConfig, parse_properties
+from sawlog.cli.option_types import TEXT, DataDirectory
+from sawlog.cli.setting_options import (
+    Setting,
+    read_settings,
+    setting_options,
+    usage_error,
+    values_of,
+)
+from sawlog.cli.zookeeper_options import (
+    connect_timeout_option,
+    connect_timeout_setting,
+    read_zookeeper,
+    zookeeper_option,
+)
+from sawlog.core.config import BrokerConfig
 from sawlog.core.config_values import ConfigError
 from sawlog.core.config_warnings import single_broker_notices
 from sawlog.core.ids import NodeId
 from sawlog.server.address import Address, parse_address, parse_advertised
 from sawlog.server.broker_process import BrokerOptions, run
-from sawlog.server.zookeeper_address import ZooKeeperAddress, parse_zookeeper
+from sawlog.server.zookeeper_address import ZooKeeperAddress
 from sawlog.storage.log_files import META_PROPERTIES, CorruptFile, decode_meta_properties
 
 DEFAULT_LISTEN = Address("127.0.0.1", 9092)
@@ -39,18 +51,6 @@ class ListenAddress(click.ParamType[Address]):
     ) -> Address:
         try:
             return self._parse(TEXT.convert(value, param, ctx))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class ZooKeeperEnsemble(click.ParamType[ZooKeeperAddress]):
-    name = "ensemble"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> ZooKeeperAddress:
-        try:
-            return parse_zookeeper(TEXT.convert(value, param, ctx))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -94,27 +94,12 @@ class BrokerCommand(click.Command):
     help="Broker id. Default: the setting node.id, else the id stored in the data directory, else"
     f" {DEFAULT_NODE_ID}.",
 )
-@click.option(
-    "--zookeeper",
-    type=ZooKeeperEnsemble(),
-    metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
-    help="ZooKeeper ensemble that has the cluster's metadata. Default: the setting"
-    " zookeeper.connect, else a store in the data directory.",
+@zookeeper_option(
+    "ZooKeeper ensemble that has the cluster's metadata. Default: the setting zookeeper.connect,"
+    " else a store in the data directory."
 )
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Settings, in the format of Kafka's server.properties.",
-)
-@click.option(
-    "--set",
-    "settings",
-    type=TEXT,
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting; overrides --config. May be repeated.",
-)
+@connect_timeout_option
+@setting_options("Settings, in the format of Kafka's server.properties.")
 @click.option(
     "--metrics",
     type=ListenAddress(parse_address),
@@ -143,6 +128,7 @@ def broker(
     advertise: Address | None,
     node_id: int | None,
     zookeeper: ZooKeeperAddress | None,
+    connect_timeout_s: float | None,
     config_file: Path | None,
     settings: tuple[str, ...],
     metrics: Address | None,
@@ -156,16 +142,20 @@ def broker(
     given = read_settings(config_file, settings)
     if zookeeper is not None:
         given["zookeeper.connect"] = Setting(str(zookeeper), "--zookeeper")
+    given |= connect_timeout_setting(connect_timeout_s)
     try:
-        config = _config({key: setting.value for key, setting in given.items()}, data, node_id)
+        config = _config(values_of(given), data, node_id)
         set_listen, notices = read_listener(config, "listeners", parse_address)
         set_advertise, more = read_listener(config, "advertised.listeners", parse_advertised)
         zookeeper_options = read_zookeeper(config, zookeeper)
     except ConfigError as error:
-        setting = given.get(error.key)
-        origin = f"{setting.origin}: " if setting is not None else ""
-        raise click.UsageError(f"{origin}{error}") from None
+        raise usage_error(error, given) from None
     if zookeeper_options is None:
+        if connect_timeout_s is not None:
+            raise click.UsageError(
+                "--connect-timeout is for ZooKeeper: expected --zookeeper, or the setting"
+                " zookeeper.connect"
+            )
         more += single_broker_notices(config)
     options = BrokerOptions(
         data=data,
@@ -180,31 +170,6 @@ def broker(
         log_level=log_level,
     )
     ctx.exit(run(options))
-
-
-class Setting(NamedTuple):
-    value: str
-    origin: str  # for error messages: `server.properties line 3` or `--set`
-
-
-def read_settings(config_file: Path | None, settings: tuple[str, ...]) -> dict[str, Setting]:
-    """Return the settings of a file and of --set, which win."""
-    given: dict[str, Setting] = {}
-    if config_file is not None:
-        for line, key, value in parse_properties(_read_text(config_file)):
-            given[key] = Setting(value, f"{config_file} line {line}")
-    for key, value in parse_settings("--set", settings, last_wins=True).items():
-        given[key] = Setting(value, "--set")
-    return given
-
-
-def _read_text(path: Path) -> str:
-    data = path.read_bytes()
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise click.UsageError(f"{path} line {line}: not UTF-8 text") from None
 
 
 def _config(given: dict[str, str], data: Path, node_id: int | None) -> BrokerConfig:

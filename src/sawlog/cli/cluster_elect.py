@@ -1,6 +1,7 @@
 """`sawlog cluster elect`: let preferred replicas lead, or accept the loss of records."""
 
 import sys
+from typing import Any
 
 import click
 
@@ -11,11 +12,15 @@ from sawlog.cli.cluster_options import (
     topic_option,
     with_cluster,
 )
-from sawlog.cli.output import counted, note, print_table
+from sawlog.cli.option_types import json_option
+from sawlog.cli.output import counted, note, print_json, print_table
 from sawlog.client.admin.admin import Admin
 from sawlog.client.admin.reassignments import ElectionType
 from sawlog.client.net.cluster import Cluster
+from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
+
+Leaders = dict[TopicPartition, int | None]
 
 
 @click.command()
@@ -27,8 +32,11 @@ from sawlog.core.ids import TopicPartition
     " Acknowledged records that it does not have are lost.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@json_option
 @with_cluster
-def elect(scopes: tuple[TopicScope, ...], unclean: bool, yes: bool, cluster: Cluster) -> None:
+def elect(
+    scopes: tuple[TopicScope, ...], unclean: bool, yes: bool, as_json: bool, cluster: Cluster
+) -> None:
     """Elect the preferred leaders (the first replicas) of partitions; default: of all.
 
     An election of a preferred leader loses nothing: only a replica that is in sync becomes leader.
@@ -41,8 +49,10 @@ def elect(scopes: tuple[TopicScope, ...], unclean: bool, yes: bool, cluster: Clu
     kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
     results = admin.elect_leaders(kind, partitions)
     elected = sorted(partition for partition, error in results.items() if error is None)
-    if elected:
-        after = _leaders(admin)
+    after = _leaders(admin) if elected else before
+    if as_json:
+        print_json([_entry(each, before, after, results[each]) for each in sorted(results)])
+    elif elected:
         rows = [(*each, before.get(each), "->", after.get(each)) for each in elected]
         print_table(("topic", "partition", "old leader", "", "new leader"), rows)
     if not results:
@@ -52,7 +62,19 @@ def elect(scopes: tuple[TopicScope, ...], unclean: bool, yes: bool, cluster: Clu
     report_partitions({each: error for each, error in results.items() if error is not None})
 
 
-def _leaders(admin: Admin) -> dict[TopicPartition, int | None]:
+def _entry(
+    partition: TopicPartition, before: Leaders, after: Leaders, error: KafkaError | None
+) -> dict[str, Any]:
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "old_leader": before.get(partition),
+        "new_leader": after.get(partition),
+        "error": None if error is None else error.code.name,
+    }
+
+
+def _leaders(admin: Admin) -> Leaders:
     return {
         TopicPartition(topic.name, index): partition.leader if partition.leader >= 0 else None
         for topic in admin.list_topics(include_internal=True)
@@ -60,9 +82,7 @@ def _leaders(admin: Admin) -> dict[TopicPartition, int | None]:
     }
 
 
-def _confirm_unclean(
-    leaders: dict[TopicPartition, int | None], wanted: list[TopicPartition] | None, yes: bool
-) -> None:
+def _confirm_unclean(leaders: Leaders, wanted: list[TopicPartition] | None, yes: bool) -> None:
     """Ask if there are partitions without a leader; UsageError if nobody can be asked."""
     lost = [each for each, leader in leaders.items() if leader is None]
     if wanted is not None:

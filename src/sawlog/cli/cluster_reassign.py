@@ -26,6 +26,7 @@ from sawlog.cli.reassignment_plan import (
     plan_leader_moves,
     plan_moves,
 )
+from sawlog.cli.reassignment_throttle import remove_throttle, set_throttle
 from sawlog.client.admin.admin import Admin
 from sawlog.client.admin.reassignments import ElectionType
 from sawlog.client.net.cluster import Cluster
@@ -33,8 +34,12 @@ from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicPartition
 
 BROKER_ID = Integer(0, 2**31 - 1)
+BYTES_PER_S = Integer(1, 2**63 - 1)
 _POLL_S = 0.25
-_RESUME = "sawlog cluster reassign --resume shows its progress, --cancel undoes it"
+_RESUME = (
+    "sawlog cluster reassign --resume shows its progress, and removes its throttle at the end;"
+    " --cancel undoes it"
+)
 
 
 class BrokerIds(click.ParamType[tuple[int, ...]]):
@@ -50,6 +55,12 @@ class BrokerIds(click.ParamType[tuple[int, ...]]):
 
 
 _yes = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+_throttle = click.option(
+    "--throttle",
+    type=BYTES_PER_S,
+    metavar="BYTES/S",
+    help="Copy at most this much to and from each broker, until the reassignment ends.",
+)
 
 
 def _brokers_option(name: str, text: str) -> Callable[[Command], Command]:
@@ -64,6 +75,7 @@ def _brokers_option(name: str, text: str) -> Callable[[Command], Command]:
 @click.option("-r", "--replicas", type=REPLICA_COUNT, help="Change the replication factor.")
 @click.option("--resume", is_flag=True, help="Wait for the ongoing reassignments.")
 @click.option("--cancel", is_flag=True, help="Cancel the ongoing reassignments.")
+@_throttle
 @_yes
 @json_option
 @with_cluster
@@ -75,6 +87,7 @@ def reassign(
     replicas: int | None,
     resume: bool,
     cancel: bool,
+    throttle: int | None,
     yes: bool,
     as_json: bool,
     cluster: Cluster,
@@ -83,16 +96,18 @@ def reassign(
 
     Shows the plan and asks before it starts. Replicas move only if they must, and are spread over
     racks. The old replicas serve until the new ones are in sync. Ctrl-C ends the display, not the
-    reassignment. --json prints the plan in the format of kafka-reassign-partitions, and does
-    nothing else without --yes.
+    reassignment: --resume shows it again, also with another --throttle. --json prints the plan in
+    the format of kafka-reassign-partitions, and does nothing else without --yes.
     """
     _check_options(to, add_broker, remove_broker, replicas, resume, cancel)
+    if cancel and throttle:
+        raise click.UsageError("--cancel copies nothing: it takes no --throttle")
     view = _ClusterView(cluster, scopes)
     if cancel:
         _cancel(view)
         return
     if resume:
-        _resume(view)
+        _resume(view, throttle)
         return
     view.refuse_ongoing()
     targets = _targets(view, to, add_broker, remove_broker)
@@ -106,7 +121,7 @@ def reassign(
         )
     except TooFewBrokers as error:
         raise click.ClickException(f"{error}; nothing was changed") from None
-    _carry_out(view, moves, yes=yes, as_json=as_json)
+    _carry_out(view, moves, throttle, yes=yes, as_json=as_json)
 
 
 @click.command()
@@ -116,15 +131,25 @@ def reassign(
     is_flag=True,
     help="Move only leaders, by changing the order of replicas; no records are copied.",
 )
+@_throttle
 @_yes
 @json_option
 @with_cluster
-def drain(broker: int, leaders_only: bool, yes: bool, as_json: bool, cluster: Cluster) -> None:
+def drain(
+    broker: int,
+    leaders_only: bool,
+    throttle: int | None,
+    yes: bool,
+    as_json: bool,
+    cluster: Cluster,
+) -> None:
     """Move all leaders and replicas from BROKER to the other brokers.
 
     Afterwards the broker can be stopped for good. A broker that comes back (an upgrade) needs no
     drain: it moves its leaders itself when it is stopped with SIGTERM.
     """
+    if leaders_only and throttle:
+        raise click.UsageError("--leaders-only copies nothing: it takes no --throttle")
     view = _ClusterView(cluster, ())
     if broker not in view.racks.keys() | view.used:
         raise click.ClickException(
@@ -143,7 +168,7 @@ def drain(broker: int, leaders_only: bool, yes: bool, as_json: bool, cluster: Cl
                 f"{error}; nothing was changed. Add a broker, or use fewer replicas (sawlog"
                 " cluster reassign --replicas), or move only leaders (--leaders-only)"
             ) from None
-    if _carry_out(view, moves, yes=yes, as_json=as_json) and not leaders_only:
+    if _carry_out(view, moves, throttle, yes=yes, as_json=as_json) and not leaders_only:
         note(f"broker {broker} has no replicas; stop it before new topics are placed on it")
 
 
@@ -239,7 +264,9 @@ def _targets(
     return {node: rack for node, rack in view.racks.items() if node in wanted - set(remove_broker)}
 
 
-def _carry_out(view: _ClusterView, moves: list[Move], *, yes: bool, as_json: bool) -> bool:
+def _carry_out(
+    view: _ClusterView, moves: list[Move], throttle: int | None, *, yes: bool, as_json: bool
+) -> bool:
     """Show the plan, ask, and carry it out; return whether all of it was done."""
     if as_json:
         print_json(_plan_json(moves))
@@ -260,7 +287,7 @@ def _carry_out(view: _ClusterView, moves: list[Move], *, yes: bool, as_json: boo
             note(f"{text}; nothing was changed. Use --yes to carry out the plan")
             return False
         click.confirm(f"{text}. Continue?", abort=True, err=True)
-    _run(view, moves)
+    _run(view, moves, throttle)
     note(f"{text.replace('change', 'changed').replace('to copy', 'copied')}")
     return True
 
@@ -279,12 +306,16 @@ def _plan_json(moves: list[Move]) -> dict[str, Any]:
     }
 
 
-def _run(view: _ClusterView, moves: list[Move]) -> None:
+def _run(view: _ClusterView, moves: list[Move], throttle: int | None) -> None:
     """Reassign, wait, and let the preferred leaders lead; exit with FAILED if anything differs."""
+    if throttle:
+        set_throttle(view.admin, moves, view.racks, throttle)
     wanted = {move.partition: move.new for move in moves}
     errors = view.admin.alter_partition_reassignments(wanted)
     begun = {each: nodes for each, nodes in wanted.items() if each not in errors}
     _wait(view.admin, list(begun))
+    if throttle:
+        remove_throttle(view.admin, {each.topic for each in wanted}, view.racks)
     actual = _placement(view.admin)
     other = [each for each, nodes in begun.items() if actual.get(each, nodes) != nodes]
     elections = view.admin.elect_leaders(ElectionType.PREFERRED, begun) if begun else {}
@@ -299,6 +330,8 @@ def _run(view: _ClusterView, moves: list[Move]) -> None:
 def _wait(admin: Admin, partitions: list[TopicPartition]) -> None:
     """Wait until none of the partitions is being reassigned."""
     left = len(partitions)
+    if not left:
+        return
     try:
         with progress("moving", left, unit="partitions") as bar:
             while left:
@@ -312,12 +345,22 @@ def _wait(admin: Admin, partitions: list[TopicPartition]) -> None:
         raise
 
 
-def _resume(view: _ClusterView) -> None:
+def _resume(view: _ClusterView, throttle: int | None) -> None:
+    """Wait for the ongoing reassignments; also remove a throttle that an ended one has left."""
     ongoing = view.admin.list_partition_reassignments(view.chosen)
+    if throttle:
+        moves = [
+            Move(
+                each, tuple(node for node in move.replicas if node not in move.adding), move.target
+            )
+            for each, move in ongoing.items()
+        ]
+        set_throttle(view.admin, moves, view.racks, throttle)
+    _wait(view.admin, list(ongoing))
+    remove_throttle(view.admin, {each.topic for each in view.chosen}, view.racks)
     if not ongoing:
         note("no partition is being reassigned")
         return
-    _wait(view.admin, list(ongoing))
     elections = view.admin.elect_leaders(ElectionType.PREFERRED, ongoing)
     note(f"{counted(len(ongoing), 'reassignment')} ended")
     report_partitions({each: error for each, error in elections.items() if error is not None})
@@ -331,6 +374,7 @@ def _cancel(view: _ClusterView) -> None:
         if error.code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS  # it has ended meanwhile
     }
     note(f"{counted(len(ongoing) - len(errors), 'reassignment')} cancelled")
+    remove_throttle(view.admin, {each.topic for each in view.chosen}, view.racks)
     report_partitions(errors)
 
 

@@ -104,8 +104,8 @@ def _reader_left() -> click.exceptions.Exit:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 success; 1 the operation failed; 2 wrong usage; 3 no broker could be"
-    " reached, or it stopped responding; 130 interrupted.",
+    epilog="Exit codes: 0 success; 1 the operation failed; 2 wrong usage; 3 no broker (or"
+    " ZooKeeper) could be reached, or it stopped responding; 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="sawlog", message="%(prog)s %(version)s")
 def cli() -> None:

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,6 +20,7 @@ from sawlog.client.extras import missing_package
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from sawlog.pipeline.landing.driver.query_supervisor import Outcome
 
 _STDERR = 2
+_POLL_S = 0.1
 
 file_argument = click.argument("file", type=TEXT)
 master_option = click.option(
@@ -96,24 +100,44 @@ def require_spark() -> None:
 @contextmanager
 def spark_started(
     pipeline: "Pipeline", master: str | None, *, verbose: bool
-) -> "Iterator[SparkSession]":
-    """A Spark session for the block. Starting takes some seconds, so a note says so."""
+) -> "Iterator[SparkContext]":
+    """A SparkContext for the block. Starting takes some seconds, so notes say so."""
     from sawlog.pipeline.landing.driver.spark_session import (
         SparkDidNotStart,
         SparkJvmExited,
-        session,
+        spark_context,
     )
 
     note("starting Spark ...")
+    terminal = os.dup(_STDERR)  # stderr is captured while Spark starts
+
+    def still_starting(seconds: float) -> None:
+        os.write(terminal, b"starting Spark ... %d s\n" % seconds)
+
     try:
         with ExitStack() as cleanup:
             with deferred_signals():
-                spark = cleanup.enter_context(session(pipeline, master, verbose=verbose))
-            yield spark
+                context = cleanup.enter_context(
+                    spark_context(pipeline, master, verbose=verbose, still_starting=still_starting)
+                )
+            yield context
     except SparkDidNotStart as error:
         raise _spark_did_not_start(error) from None
     except SparkJvmExited as error:
         raise SparkExited(str(error)) from None
+    finally:
+        os.close(terminal)
+
+
+@contextmanager
+def session_started(
+    pipeline: "Pipeline", master: str | None, *, verbose: bool
+) -> "Iterator[SparkSession]":
+    """A Spark session for the block."""
+    from sawlog.pipeline.landing.driver.spark_session import query_session
+
+    with spark_started(pipeline, master, verbose=verbose) as context:
+        yield query_session(context)
 
 
 def _spark_did_not_start(error: Exception) -> click.ClickException:
@@ -196,16 +220,48 @@ def land_tables(wanted: "Pipeline", master: str | None, *, once: bool, verbose: 
     outcomes: list[Outcome] = []
     try:
         with (
-            spark_started(wanted, master, verbose=verbose) as spark,
+            kernels_compiled(wanted, master) as compiling,
+            spark_started(wanted, master, verbose=verbose) as context,
             progress_output(wanted) as events,
             stop_on_signal(stop, events),
         ):
-            outcomes = run_pipeline(spark, wanted, events, stop, once=once)
+            while compiling() and not stop.wait(_POLL_S):
+                pass
+            outcomes = run_pipeline(context, wanted, events, stop, once=once)
     except (SparkExited, Py4JError):
         if not stop.is_set():  # else the JVM received the same signal and exited first
             raise
     exit_with_outcome(outcomes)
     return stop.is_set()
+
+
+@contextmanager
+def kernels_compiled(pipeline: "Pipeline", master: str | None) -> "Iterator[Callable[[], bool]]":
+    """Compile the parsers of the file while Spark starts, if that is needed; once per machine.
+
+    Yields a function that tells whether that goes on. Executors on other machines compile for
+    themselves.
+    """
+    from sawlog.pipeline.formats.compile_ahead import is_compiled
+
+    kinds = sorted({table.format for table in pipeline.landed})
+    is_local = (master or pipeline.spark.get("spark.master", "local")).startswith("local")
+    if not is_local or is_compiled(kinds):
+        yield lambda: False
+        return
+    note("starting Spark ... and compiling parsers, once for this machine")
+    command = [sys.executable, "-m", "sawlog.pipeline.formats.compile_ahead", *kinds]
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield lambda: child.poll() is None
+    finally:
+        child.kill()
+        child.wait()
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from sawlog.cli.pipeline_context import (
     master_option,
     missing,
     require_spark,
-    spark_started,
+    session_started,
     sql_check,
     verbose_option,
 )
@@ -192,7 +192,7 @@ def compact(what: str, target: str, master: str | None, verbose: bool) -> None:
             else:
                 waiting.append((name, path))
     if waiting:
-        with spark_started(wanted, master, verbose=verbose) as spark:
+        with session_started(wanted, master, verbose=verbose) as spark:
             for name, path in waiting:
                 with troubles.of(name):
                     print_line(f"{name}: {_merged(merge(spark, path, target_bytes))}")

@@ -5,8 +5,13 @@ from pathlib import Path
 
 import click
 
-from sawlog.cli.broker import ZooKeeperEnsemble
-from sawlog.cli.option_types import TEXT, DataDirectory, parse_settings
+from sawlog.cli.option_types import DataDirectory, parse_settings
+from sawlog.cli.setting_options import setting_option, values_of
+from sawlog.cli.zookeeper_options import (
+    connect_timeout_option,
+    connect_timeout_setting,
+    zookeeper_option,
+)
 from sawlog.core.config import BrokerConfig
 from sawlog.core.config_values import ConfigError
 from sawlog.server.local_cluster import (
@@ -43,12 +48,10 @@ MAX_BROKERS = 100
     show_default=True,
     help="Port of the first broker; the others have the next ones.",
 )
-@click.option(
-    "--zookeeper",
-    type=ZooKeeperEnsemble(),
-    metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
-    help="A running ZooKeeper ensemble to use. Default: a server of the cluster's own; needs Java.",
+@zookeeper_option(
+    "A running ZooKeeper ensemble to use. Default: a server of the cluster's own; needs Java."
 )
+@connect_timeout_option
 @click.option(
     "--zookeeper-port",
     type=click.IntRange(1, 65535),
@@ -56,14 +59,7 @@ MAX_BROKERS = 100
     show_default=True,
     help="Port of the cluster's own ZooKeeper.",
 )
-@click.option(
-    "--set",
-    "settings",
-    type=TEXT,
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of all brokers. May be repeated.",
-)
+@setting_option("A setting of all brokers. May be repeated.")
 @click.pass_context
 def up(
     ctx: click.Context,
@@ -71,6 +67,7 @@ def up(
     data: Path,
     port: int,
     zookeeper: ZooKeeperAddress | None,
+    connect_timeout_s: float | None,
     zookeeper_port: int,
     settings: tuple[str, ...],
 ) -> None:
@@ -81,6 +78,7 @@ def up(
     found = existing_brokers(data)
     count = brokers or found or DEFAULT_BROKERS
     given = parse_settings("--set", settings, last_wins=True)
+    given |= values_of(connect_timeout_setting(connect_timeout_s))
     if port + count - 1 > 65535:
         raise click.UsageError(
             f"--port {port}: {count} brokers need ports up to {port + count - 1}"

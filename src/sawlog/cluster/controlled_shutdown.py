@@ -11,16 +11,24 @@ from sawlog.cluster.cluster_member import ClusterMember
 from sawlog.cluster.metadata_image import MetadataImage, PartitionImage
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId
+from sawlog.core.ports import Timer
 
 HAND_OVER_MS = 10_000
 """How long a stop waits for the controller."""
+LINGER_MS = 500
+"""How long a broker that led partitions serves after they have moved. A client that refreshes its
+metadata in this time sees the new leaders and a live broker. librdkafka, if it sees the new leaders
+and that the old one is gone in the same response, may lose them until its next refresh."""
 logger = EventLogger("sawlog.cluster.controlled_shutdown")
 
 
-def hand_over(member: ClusterMember, timeout_ms: int, done: Callable[[], None]) -> None:
+def hand_over(
+    member: ClusterMember, timer: Timer, timeout_ms: int, done: Callable[[], None]
+) -> None:
     """Announce the shutdown; `done` is called when no leader or in-sync member is left here that
-    another broker can replace, and after the timeout."""
+    another broker can replace, LINGER_MS later if leaders have moved, and after the timeout."""
     node = member.node_id
+    has_led = leads(member.image, node)
 
     def announced(is_known: bool) -> None:
         if is_known:
@@ -32,7 +40,10 @@ def hand_over(member: ClusterMember, timeout_ms: int, done: Callable[[], None]) 
         if not is_done:
             left = movable(member.image, node)
             logger.warning("stopping before all leaders have moved", partitions=left)
-        done()
+        if is_done and has_led:
+            timer.after(LINGER_MS, done)
+        else:
+            done()
 
     if movable(member.image, node):
         member.announce_shutdown(announced)
@@ -46,6 +57,14 @@ def step_aside(member: ClusterMember) -> None:
     if len(member.image.brokers) > 1:
         logger.warning("the data directory is offline: other brokers are to lead")
         member.announce_shutdown(lambda _: None)
+
+
+def leads(image: MetadataImage, node: NodeId) -> bool:
+    return any(
+        partition.leader == node
+        for topic in image.topics.values()
+        for partition in topic.partitions
+    )
 
 
 def movable(image: MetadataImage, node: NodeId) -> int:

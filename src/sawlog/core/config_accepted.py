@@ -162,8 +162,6 @@ remote.log.storage.manager.class.path STRING -
 remote.log.storage.manager.impl.prefix STRING rsm.config. nonempty
 remote.log.storage.system.enable BOOLEAN false
 replica.socket.receive.buffer.bytes INT 65536
-replication.quota.window.num INT 11 >=1
-replication.quota.window.size.seconds INT 1 >=1
 request.timeout.ms INT 30000
 sasl.client.callback.handler.class CLASS -
 sasl.enabled.mechanisms LIST GSSAPI

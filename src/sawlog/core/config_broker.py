@@ -122,6 +122,9 @@ replica.fetch.min.bytes INT 1 :: The minimum number of bytes that a follower wai
 replica.fetch.wait.max.ms.
 replica.fetch.response.max.bytes INT 10485760 >=0 :: The maximum size of a response to a follower.
 replica.fetch.wait.max.ms INT 500 :: How long a follower's fetch waits at the leader for records.
+replication.quota.window.num INT 11 >=1 :: The number of windows over which the rate of throttled \
+replication is measured.
+replication.quota.window.size.seconds INT 1 >=1 :: The length of such a window.
 replica.socket.timeout.ms INT 30000 :: A follower's request without a response for this long has \
 failed.
 group.consumer.assignment.interval.ms INT 1000 >=0 :: The minimum time between two target \

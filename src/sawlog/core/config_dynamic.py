@@ -13,6 +13,7 @@ from sawlog.core.config import ALL_BROKER_SETTINGS, BrokerConfig
 from sawlog.core.config_broker import BROKER_SETTINGS, check_cleaner
 from sawlog.core.config_dynamic_names import (
     DYNAMIC_SETTINGS,
+    EFFECTIVE_QUOTA_SETTINGS,
     LISTENER_OR_CLUSTER_SETTINGS,
     LISTENER_PREFIX_SETTINGS,
     PER_BROKER_SETTINGS,
@@ -87,10 +88,19 @@ class DynamicBrokerConfig(BrokerConfig):
         self.of_brokers, self.of_broker = of_brokers, of_broker
         self.version += 1
         self._report(touched)
-        changed = {name for name in touched & old.keys() if old[name] != self._values[name]}
+        changed = {name for name in touched if self._values.get(name) != old.get(name)}
+        changed |= touched & QUOTA_SETTINGS.keys()
         for names, call in self._subscriptions:
             if not names.isdisjoint(changed):
                 call()
+
+    def quota(self, name: str) -> int:
+        """The value of a setting that is dynamic only."""
+        setting = QUOTA_SETTINGS[name]
+        text = self.of_broker.get(name, self.of_brokers.get(name, setting.default))
+        value = parse_value(setting, text)
+        assert isinstance(value, int)
+        return value
 
     def check(self, texts: Texts, *, per_broker: bool) -> None:
         """Raise ConfigError with Kafka's message if these cannot be the dynamic settings of this
@@ -176,7 +186,11 @@ class DynamicBrokerConfig(BrokerConfig):
             is_secret = setting is None or setting.type is ConfigType.PASSWORD
             shown = "<hidden>" if is_secret else dynamic.get(name, "<removed>")
             logger.info("dynamic setting changed", setting=name, value=shown)
-        ineffective = {name for name in present if name not in BROKER_SETTINGS}
+        ineffective = {
+            name
+            for name in present
+            if name not in BROKER_SETTINGS and name not in EFFECTIVE_QUOTA_SETTINGS
+        }
         for notice in notices(self._values, present, ineffective):
             if notice.setting in touched:
                 logger.warning(notice.message, setting=notice.setting)

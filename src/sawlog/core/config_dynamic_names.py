@@ -1,5 +1,6 @@
 """The names of the broker settings that Apache Kafka 4.3 can change while it runs (KIP-226)."""
 
+from sawlog.core.config_throttle import THROTTLED_RATES
 from sawlog.core.config_values import read_table
 
 
@@ -137,3 +138,6 @@ follower.replication.throttled.rate LONG 9223372036854775807 >=0
 replica.alter.log.dirs.io.max.bytes.per.second LONG 9223372036854775807 >=0
 """)
 """Settings that are dynamic only: a properties file cannot have them."""
+
+EFFECTIVE_QUOTA_SETTINGS = frozenset(THROTTLED_RATES)
+"""Those of them that have an effect: a broker has one log directory, so no replica moves there."""

@@ -59,8 +59,10 @@ the producer or the broker sets the timestamps of records.
 message.timestamp.before.max.ms LONG 9223372036854775807 >=0 :: How old a record's timestamp may be.
 message.timestamp.after.max.ms LONG 3600000 >=0 :: How far a record's timestamp may be ahead of \
 the broker's clock.
-leader.replication.throttled.replicas LIST "" throttled
-follower.replication.throttled.replicas LIST "" throttled
+leader.replication.throttled.replicas LIST "" throttled :: The leaders, as partition:broker or * \
+for all, that send their out-of-sync followers at most leader.replication.throttled.rate together.
+follower.replication.throttled.replicas LIST "" throttled :: The followers, as partition:broker or \
+* for all, that fetch at most follower.replication.throttled.rate together until they are in sync.
 remote.storage.enable BOOLEAN false
 local.retention.ms LONG -2 >=-2
 local.retention.bytes LONG -2 >=-2

@@ -111,15 +111,18 @@ class Leader:
 
     # Images
 
-    def adopt(self, image: PartitionImage) -> None:
-        """Take over assignment and in-sync set of a newer image of the same leader epoch. A member
-        that restarted counts with nothing until its new process has fetched."""
+    def adopt(self, image: PartitionImage) -> bool:
+        """Take over assignment and in-sync set of a newer image of the same leader epoch; returns
+        whether they differ from those before. A member that restarted counts with nothing until its
+        new process has fetched."""
+        before = self.in_sync, self._replicas
         self._set_in_sync(self.in_sync.adopt(image))
         for member in self.in_sync.stored:
             progress = self.followers.get(member.node)
             if progress is not None and 0 <= progress.broker_epoch < member.broker_epoch:
                 progress.restarted(member.broker_epoch, is_member=True)
         self._follow_assignment(image.replicas)
+        return before != (self.in_sync, self._replicas)
 
     def _follow_assignment(self, replicas: tuple[NodeId, ...]) -> None:
         self._replicas = replicas
@@ -228,6 +231,21 @@ class Leader:
             and not broker.is_shutting_down
             and broker.epoch == progress.broker_epoch
         )
+
+    def settled(self, node: NodeId, leader_end_offset: int) -> FollowerProgress | None:
+        """The progress of a follower that has everything and is in the in-sync set under its broker
+        epoch, which no change under way concerns; None of any other."""
+        progress = self.followers.get(node)
+        member = self.in_sync.member(node)
+        if (
+            progress is None
+            or member is None
+            or self.in_sync.pending is not None
+            or member.broker_epoch not in (-1, progress.broker_epoch)
+            or progress.reached(by_flush=self._by_flush) < leader_end_offset
+        ):
+            return None
+        return progress
 
     def low_watermark(self, own_start_offset: int) -> int:
         """The smallest log start offset of the live replicas: no record below it can be read."""

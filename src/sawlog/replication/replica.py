@@ -17,7 +17,7 @@ from sawlog.core.ids import LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
 from sawlog.core.ports import DiskError, FileSlice
 from sawlog.protocol.record_batch import BatchHeader
 from sawlog.replication.follower import Follower
-from sawlog.replication.follower_progress import FollowerFetch
+from sawlog.replication.follower_progress import FollowerFetch, FollowerProgress
 from sawlog.replication.leader import Leader, ReplicationContext
 from sawlog.replication.roles import Event, Role, next_role
 from sawlog.storage.append_origin import AppendOrigin
@@ -113,9 +113,9 @@ class Replica:
                 start_offset=self.log.end_offset,
                 isr_changed=self._isr_changed,
             )
-        else:
-            self.leader.adopt(image)
-        self._isr_changed()
+        elif self.leader.adopt(image):
+            _wake(self._log_end_listeners)
+        self._check_commits()
         self._request_flush()
 
     def follow(self, epoch: LeaderEpoch, leader: NodeId, *, unclean_epoch: int = NO_EPOCH) -> None:
@@ -238,8 +238,9 @@ class Replica:
             _wake(self._log_end_listeners)
 
     def watch_log_end(self, listener: OffsetListener) -> None:
-        """Call `listener`, a follower's fetch, when the log end offset or the high watermark moves
-        and when a request begins to wait, until `unwatch`."""
+        """Call `listener`, of a follower, until `unwatch` when the answer to its fetch may have
+        changed: the log end offset, the high watermark or the log start offset moved, a request
+        begins to wait, or the in-sync set, the assignment or the live brokers changed."""
         self._log_end_listeners[listener] = None
 
     def unwatch(self, listener: OffsetListener) -> None:
@@ -266,6 +267,14 @@ class Replica:
         if self._deletions:
             self._complete_deletions()
 
+    def settled(self, node: NodeId) -> FollowerProgress | None:
+        """The progress of a follower to which nothing is left to do; None of any other. It has
+        everything, all of which is committed, and it is in the in-sync set: until a listener of the
+        log end is called, another fetch from the same offsets only shows that it is alive."""
+        if self.leader is None or self.log.high_watermark < self.log.end_offset:
+            return None
+        return self.leader.settled(node, self.log.end_offset)
+
     def check_in_sync_set(self) -> None:
         """Remove followers that are not caught up from the in-sync set."""
         if self.leader is not None:
@@ -273,12 +282,18 @@ class Replica:
 
     def brokers_changed(self) -> None:
         """The set of live brokers has changed: deletions do not wait for dead ones."""
+        _wake(self._log_end_listeners)
         if self._deletions:
             self._complete_deletions()
 
     def _isr_changed(self) -> None:
-        """The in-sync set has changed: the high watermark may advance (KAFKA-13091), or the records
-        of waiters have too few replicas now."""
+        """The leader has changed the in-sync set."""
+        _wake(self._log_end_listeners)
+        self._check_commits()
+
+    def _check_commits(self) -> None:
+        """After a change of the in-sync set the high watermark may advance (KAFKA-13091), or the
+        records of waiters have too few replicas."""
         self._advance()
         if self._waiting and self.is_under_min_isr:
             self._fail_waiters(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
@@ -325,7 +340,17 @@ class Replica:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if target > self.log.start_offset:
             self.log.advance_start(target)
+            _wake(self._log_end_listeners)
         return Offset(self.log.start_offset)
+
+    def apply_retention(self, now_ms: int) -> None:
+        """Remove expired segments below the high watermark."""
+        start_offset = self.log.start_offset
+        try:
+            self.log.apply_retention(now_ms, self.high_watermark)
+        finally:
+            if self.log.start_offset != start_offset:
+                _wake(self._log_end_listeners)
 
     @property
     def low_watermark(self) -> int:

@@ -31,12 +31,18 @@ from sawlog.server.cleaner_process import CleanerProcess
 from sawlog.server.clock import LoopTimer, SystemClock, SystemRandom
 from sawlog.server.connection_limits import limits_from
 from sawlog.server.connection_resources import ConnectionResources
-from sawlog.server.coordination import Coordination, ZooKeeperOptions
+from sawlog.server.coordination import (
+    NO_ZOOKEEPER,
+    Coordination,
+    ZooKeeperOptions,
+    ZooKeeperUnreachable,
+)
 from sawlog.server.disk import RealDisk
 from sawlog.server.listener import Listener
 from sawlog.server.log_format import json_line, set_up_logging
 from sawlog.server.metrics_endpoint import MetricsEndpoint
 from sawlog.server.peers import SocketPeers
+from sawlog.server.preload import preload
 from sawlog.server.ready_line import ReadyLine
 
 logger = EventLogger(__name__)
@@ -79,7 +85,7 @@ def run(options: BrokerOptions) -> int:
             return CANNOT_START
         except OSError as error:
             logger.error("cannot start", reason=str(error))
-            return CANNOT_START
+            return NO_ZOOKEEPER if isinstance(error, ZooKeeperUnreachable) else CANNOT_START
         broker.announce()
         return await broker.until_stopped()
 
@@ -96,7 +102,7 @@ class BrokerProcess:
     def __init__(self, options: BrokerOptions, loop: asyncio.AbstractEventLoop) -> None:
         self._options = options
         self._loop = loop
-        timer = LoopTimer(loop)
+        timer = self._timer = LoopTimer(loop)
         self._registry = Registry()
         self._ready: asyncio.Future[None] = loop.create_future()
         self._stop: asyncio.Future[int] = loop.create_future()
@@ -170,6 +176,8 @@ class BrokerProcess:
         self.listener.open()
         process.on_stop_signal(self._loop, self._stop_signalled)
         process.freeze_garbage_collector()
+        if self._options.zookeeper is not None:
+            preload(self._timer)
 
     def announce(self) -> None:
         """Write the ready line with the address to standard output.

@@ -1,6 +1,8 @@
 """Opens a broker's coordination store: embedded in its data directory, or a ZooKeeper ensemble."""
 
 import asyncio
+import os
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,7 @@ from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId
 from sawlog.core.ports import Disk, DiskError, Timer
 from sawlog.core.store import NoNode, SessionState, Store, StoreError
+from sawlog.server.address import Address
 from sawlog.server.zookeeper_address import ZooKeeperAddress
 from sawlog.storage.log_files import (
     META_PROPERTIES,
@@ -27,7 +30,11 @@ if TYPE_CHECKING:
     from sawlog.server.zookeeper_store import ZooKeeperStore
 
 logger = EventLogger(__name__)
+NO_ZOOKEEPER = 3
+"""The exit code of a process that found no ZooKeeper."""
+
 _POLL_S = 0.01
+_PROBE_S = 1.0
 _SILENCE_S = 1.0
 """How long a start waits for ZooKeeper before it logs that it waits."""
 
@@ -40,6 +47,10 @@ class ZooKeeperOptions:
     session_timeout_ms: int
     connection_timeout_ms: int
     credentials: str | None
+
+
+class ZooKeeperUnreachable(OSError):
+    """No server of the ensemble accepted a session in time; the text says why, and what to do."""
 
 
 class Coordination:
@@ -131,9 +142,11 @@ class Coordination:
 
 
 async def connect(store: "ZooKeeperStore", options: ZooKeeperOptions) -> None:
-    """Start the store and return when it has a session; OSError after the connection timeout."""
+    """Start the store and return when it has a session; ZooKeeperUnreachable after the connection
+    timeout, OSError if the session cannot be used."""
     loop = asyncio.get_running_loop()
     began = loop.time()
+    timeout_s = options.connection_timeout_ms / 1000
     has_logged = False
     store.start()
     while store.state is not SessionState.CONNECTED:
@@ -142,20 +155,43 @@ async def connect(store: "ZooKeeperStore", options: ZooKeeperOptions) -> None:
             raise OSError(
                 f"the tree in ZooKeeper at {store.address} cannot be used: {store.failure}"
             )
-        if waited_s >= options.connection_timeout_ms / 1000:
-            raise OSError(
-                f"no ZooKeeper server of {store.address} accepted a session within"
-                f" {options.connection_timeout_ms} ms: start ZooKeeper, or correct --zookeeper (the"
-                " setting zookeeper.connect)"
+        if waited_s >= timeout_s:
+            raise ZooKeeperUnreachable(
+                f"no ZooKeeper server of {store.address} accepted a session within {timeout_s:g} s"
+                f" ({await _problems(store.address)}): start ZooKeeper, correct --zookeeper (the"
+                " setting zookeeper.connect), or wait longer with --connect-timeout"
             )
         if waited_s >= _SILENCE_S and not has_logged:
             has_logged = True
             logger.warning(
                 "waiting for ZooKeeper",
                 zookeeper=str(store.address),
-                timeout_ms=options.connection_timeout_ms,
+                reason=await _problems(store.address),
+                timeout_s=timeout_s,
             )
         await asyncio.sleep(_POLL_S)
+
+
+async def _problems(address: ZooKeeperAddress) -> str:
+    """Describe why the servers of an ensemble gave no session."""
+    found = await asyncio.gather(*(_problem(server) for server in address.servers))
+    return "; ".join(
+        f"{server}: {problem}" for server, problem in zip(address.servers, found, strict=True)
+    )
+
+
+async def _problem(server: Address) -> str:
+    try:
+        opened = asyncio.open_connection(server.host, server.port)
+        _, writer = await asyncio.wait_for(opened, _PROBE_S)
+    except TimeoutError:
+        return "no connection"
+    except socket.gaierror as error:
+        return error.strerror or "unknown host"
+    except OSError as error:
+        return os.strerror(error.errno) if error.errno else str(error)
+    writer.close()
+    return "accepts connections, but does not answer as a ZooKeeper that serves"
 
 
 def zookeeper_store(loop: asyncio.AbstractEventLoop, options: ZooKeeperOptions) -> "ZooKeeperStore":

@@ -20,6 +20,7 @@ from pathlib import Path
 import uvloop
 
 from sawlog.server.address import Address
+from sawlog.server.coordination import NO_ZOOKEEPER
 from sawlog.server.supervisor import (
     SUPERVISOR,
     CannotStart,
@@ -112,7 +113,7 @@ async def _run(
         await supervisor.run()
     except CannotStart as error:
         output.write(SUPERVISOR, f"cannot start: {error}; its output above says why")
-        return CANNOT_START
+        return NO_ZOOKEEPER if error.code == NO_ZOOKEEPER else CANNOT_START
     output.write(SUPERVISOR, "stopped")
     return STOPPED
 

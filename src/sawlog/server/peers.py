@@ -16,17 +16,39 @@ from sawlog.core.ports import Timer
 from sawlog.protocol.peer_channel import PeerChannel, TransportEvents
 from sawlog.protocol.session import LENGTH_BYTES, read_length
 from sawlog.server.address import Address
+from sawlog.server.buffer_pool import pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
-REUSED_BYTES = 1 << 20
-"""A response of up to this size is received into memory that the connection keeps."""
+KEPT_BYTES = 1 << 20
+"""A connection keeps memory for responses of up to this size."""
 _RECEIVES_PER_TURN = 16
 """After this many calls it is another connection's turn."""
 
 AddressInfo = tuple[Any, Any, int, str, Any]
+
+
+class ResponseMemory:
+    """The memory of a connection for its responses, one after the other.
+
+    While a replica catches up, its responses are larger than KEPT_BYTES; their memory is kept until
+    the first smaller one, because new memory costs a page fault every 4 KiB.
+    """
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept = memoryview(b"")
+
+    def take(self, size: int) -> memoryview:
+        """Return memory for the next response; the view of the last one is not used any more."""
+        is_too_large = size <= KEPT_BYTES < len(self._kept)
+        if size > len(self._kept) or is_too_large:
+            # With room to grow, which takes no memory before it is used.
+            self._kept = pages(min(2 * size, KEPT_BYTES) if size <= KEPT_BYTES else 2 * size)
+        return self._kept[:size]
 
 
 class SocketPeers:
@@ -65,7 +87,7 @@ class SocketTransport:
         self._is_closed = False
         self._unsent = bytearray()
         self._length = memoryview(bytearray(LENGTH_BYTES))
-        self._kept = memoryview(b"")  # for frames, one after the other
+        self._memory = ResponseMemory()
         self._buffer = self._length
         self._received = 0
         self._is_in_frame = False
@@ -192,17 +214,8 @@ class SocketTransport:
             self._buffer = self._length
             self._events.received(self, full)
         else:
-            self._buffer = self._frame_memory(read_length(full, MAX_RESPONSE_BYTES))
+            self._buffer = self._memory.take(read_length(full, MAX_RESPONSE_BYTES))
             self._is_in_frame = True
-
-    def _frame_memory(self, size: int) -> memoryview:
-        if size > len(self._kept):
-            # With room to grow: new memory costs a page fault every 4 KiB.
-            fresh = memoryview(bytearray(max(size, min(2 * size, REUSED_BYTES))))
-            if size > REUSED_BYTES:
-                return fresh
-            self._kept = fresh
-        return self._kept[:size]
 
     # The end
 

@@ -29,7 +29,11 @@ _CHILD_MODULE = "sawlog.server.supervised_child"
 
 
 class CannotStart(Exception):
-    """A process ended before it was ready; the text names it."""
+    """A process ended before it was ready; the text names it, and `code` is its exit code."""
+
+    def __init__(self, name: str, code: int) -> None:
+        super().__init__(f"{name} ended with {_reason(code)} at its start")
+        self.code = code
 
 
 class JointOutput:
@@ -85,7 +89,7 @@ class SupervisedProcess:
             was_ready = was_ready or self.ready.is_set()
             self.ready.clear()
             if not was_ready:
-                raise CannotStart(f"{self.plan.name} ended with {_reason(code)} at its start")
+                raise CannotStart(self.plan.name, code)
             failures = 0 if is_stable else failures
             delay_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2**failures)
             failures += 1

@@ -11,19 +11,12 @@ from random import Random as Generator
 
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.compression import Codec
-from sawlog.protocol.messages.create_topics_request import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from sawlog.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from sawlog.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from sawlog.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -33,23 +26,15 @@ from sawlog.protocol.messages.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
-from sawlog.protocol.messages.produce_request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from sawlog.protocol.record_batch import batches_in
-from sawlog.protocol.records import Record, build_batch, iterate
+from sawlog.protocol.records import Record, build_batch
+from sawlog.simulation.machine_client import MachineClient, acknowledged_offset
 from sawlog.simulation.simulated_broker import Call, SimulatedMachine
 
 TOPIC = "compacted"
 GROUP = "group"
 OFFSETS_TOPIC = "__consumer_offsets"
 KEYS = tuple(b"key-%d" % number for number in range(6))
-PRODUCE_VERSION = 12  # the last version that names topics
-FETCH_VERSION = 12
 COMMIT_VERSION = OFFSETS_VERSION = 9  # the last versions that name topics
-_LIMIT_BYTES = 1 << 20
 _RETRIABLE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 SETTINGS = {
@@ -98,6 +83,7 @@ class KeyedWorkload:
     def __init__(self, machine: SimulatedMachine, seed: int) -> None:
         self.machine = machine
         self.history = History()
+        self._client = MachineClient(machine, TOPIC)
         self._generator = Generator(seed)
         self._count = 0
         self._topic_exists = False
@@ -109,12 +95,7 @@ class KeyedWorkload:
 
     def prepare(self) -> None:
         """Create the topic, with segments so small that the log rolls often."""
-        topic = CreatableTopic(
-            TOPIC, 1, 1, configs=[CreatableTopicConfig(*each) for each in TOPIC_CONFIG.items()]
-        )
-        response = self.machine.ask(CreateTopicsRequest([topic], timeout_ms=60_000))
-        code = response.topics[0].error_code
-        assert code in (0, int(ErrorCode.TOPIC_ALREADY_EXISTS)), response
+        self._client.create_topic(1, TOPIC_CONFIG)
         self._topic_exists = True
         find = FindCoordinatorRequest(coordinator_keys=[GROUP])  # creates the topic of offsets
         while code := self.machine.ask(find).coordinators[0].error_code:
@@ -142,9 +123,7 @@ class KeyedWorkload:
     def produce(self, *, is_idempotent: bool = False) -> None:
         """Change some keys and wait for the response."""
         if is_idempotent and self._producer_id < 0:
-            response = self.machine.ask(InitProducerIdRequest(None, 60_000))
-            assert response.error_code == 0, response
-            self._producer_id, self._next_sequence = response.producer_id, 0
+            self._producer_id, self._next_sequence = self._client.new_producer_id(), 0
         records = [self._record(place) for place in range(self._generator.randrange(1, 4))]
         self._send(records, self._next_sequence if is_idempotent else None)
         self._settle()
@@ -167,9 +146,7 @@ class KeyedWorkload:
             producer_epoch=0 if is_idempotent else -1,
             base_sequence=-1 if sequence is None else sequence,
         )
-        data = TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch)])
-        request = ProduceRequest(None, acks=-1, timeout_ms=60_000, topic_data=[data])
-        self._sent = Sent(self.machine.send(request, PRODUCE_VERSION), records, sequence)
+        self._sent = Sent(self._client.produce(0, batch), records, sequence)
 
     def _settle(self) -> None:
         """Wait for the response to the Produce request, if there is one."""
@@ -177,14 +154,12 @@ class KeyedWorkload:
         if sent is None:
             return
         assert self.machine.schedule.run(lambda: sent.call.is_done)
-        assert sent.call.closed is None, sent.call.closed
-        answer = sent.call.answered.responses[0].partition_responses[0]
-        assert answer.error_code == 0, answer
+        base_offset = acknowledged_offset(sent.call)
         self._sent = None
         if sent.sequence is not None:
             self._next_sequence = sent.sequence + len(sent.records)
         for record in sent.records:
-            self._learn(answer.base_offset + record.offset, record)
+            self._learn(base_offset + record.offset, record)
             self.history.perhaps_deleted.discard(record.key or b"")
 
     def _learn(self, offset: int, record: Record) -> None:
@@ -222,28 +197,7 @@ class KeyedWorkload:
 
     def _read(self) -> dict[int, Record]:
         """Read the topic from its start, as a consumer."""
-        found: dict[int, Record] = {}
-        offset = 0
-        while True:
-            wanted = FetchPartition(0, fetch_offset=offset, partition_max_bytes=_LIMIT_BYTES)
-            request = FetchRequest(
-                max_wait_ms=0,
-                min_bytes=1,
-                max_bytes=_LIMIT_BYTES,
-                session_epoch=-1,
-                topics=[FetchTopic(TOPIC, partitions=[wanted])],
-            )
-            data = self.machine.ask(request, FETCH_VERSION).responses[0].partitions[0]
-            assert data.error_code == 0, data
-            before = offset
-            for position, header in batches_in(data.records):
-                batch = data.records[position : position + header.size]
-                for record in iterate(batch, max_decompressed_bytes=_LIMIT_BYTES):
-                    if record.offset >= offset:
-                        found[record.offset] = record
-                offset = max(offset, header.next_offset)
-            if offset == before:
-                break
+        found = self._client.read(0)
         self._check_read(found)
         return found
 

@@ -306,6 +306,11 @@ class SimulatedDisk:
         for content in (node.content, node.durable):
             content[position : position + len(data)] = data
 
+    def flip_bit(self, path: str, position: int, bit: int) -> None:
+        """Change one bit of a file, in the page cache and on the disk."""
+        changed = self._file(path).content[position] ^ (1 << bit)
+        self.overwrite(path, position, bytes([changed]))
+
     def cut(self, path: str, size: int) -> None:
         """Truncate a file, in the page cache and on the disk."""
         node = self._file(path)

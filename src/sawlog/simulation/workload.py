@@ -8,31 +8,15 @@ acknowledged or read is at its offset, and no value is there twice.
 from dataclasses import dataclass, field
 from random import Random as Generator
 
-from sawlog.core.errors import ErrorCode
 from sawlog.protocol.compression import Codec
-from sawlog.protocol.messages.create_topics_request import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from sawlog.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from sawlog.protocol.messages.produce_request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from sawlog.protocol.record_batch import batches_in
-from sawlog.protocol.records import Record, build_batch, iterate
+from sawlog.protocol.records import Record, build_batch
+from sawlog.simulation.machine_client import MachineClient, acknowledged_offset
 from sawlog.simulation.simulated_broker import Call, SimulatedMachine
 
 TOPIC = "t"
 PARTITIONS = 2
-PRODUCE_VERSION = 12  # the last version that names topics
-FETCH_VERSION = 12
-ACKS_ALL = -1
+TOPIC_CONFIG = {"internal.segment.bytes": "600", "index.interval.bytes": "100"}
 MAX_OPEN_CALLS = 4
-_LIMIT_BYTES = 1 << 20
 
 
 @dataclass
@@ -79,6 +63,7 @@ class Workload:
     def __init__(self, machine: SimulatedMachine, seed: int) -> None:
         self.machine = machine
         self.history = History()
+        self._client = MachineClient(machine, TOPIC)
         self._topic_exists = False
         self._generator = Generator(seed)
         self._sent: list[Sent] = []
@@ -89,14 +74,7 @@ class Workload:
 
     def prepare(self) -> None:
         """Create the topic, with segments so small that the log rolls often."""
-        configs = [
-            CreatableTopicConfig("internal.segment.bytes", "600"),
-            CreatableTopicConfig("index.interval.bytes", "100"),
-        ]
-        topic = CreatableTopic(TOPIC, PARTITIONS, 1, configs=configs)
-        response = self.machine.ask(CreateTopicsRequest([topic], timeout_ms=60_000))
-        code = response.topics[0].error_code
-        assert code in (0, int(ErrorCode.TOPIC_ALREADY_EXISTS)), response
+        self._client.create_topic(PARTITIONS, TOPIC_CONFIG)
         self._topic_exists = True
 
     def run(self, steps: int) -> None:
@@ -140,22 +118,17 @@ class Workload:
             producer_epoch=0 if producer else -1,
             base_sequence=producer.next_sequence if producer else -1,
         )
-        data = TopicProduceData(TOPIC, partition_data=[PartitionProduceData(partition, batch)])
-        request = ProduceRequest(None, acks=ACKS_ALL, timeout_ms=60_000, topic_data=[data])
-        call = self.machine.send(request, PRODUCE_VERSION)
+        call = self._client.produce(partition, batch)
         self._sent.append(Sent(call, partition, values, producer))
 
     def _produce_idempotently(self) -> None:
         partition = self._generator.randrange(PARTITIONS)
         producer = self._producers.get(partition)
         if producer is None or (producer.in_flight is None and self._generator.random() < 0.1):
-            response = self.machine.ask(InitProducerIdRequest(None, 60_000))
-            assert response.error_code == 0, response
-            assert response.producer_id not in self.history.producer_ids, (
-                "a producer id was allocated twice"
-            )
-            self.history.producer_ids.add(response.producer_id)
-            producer = self._producers[partition] = Producer(response.producer_id)
+            producer_id = self._client.new_producer_id()
+            assert producer_id not in self.history.producer_ids, "a producer id was allocated twice"
+            self.history.producer_ids.add(producer_id)
+            producer = self._producers[partition] = Producer(producer_id)
         if producer.in_flight is None:
             self._produce(producer, partition)
 
@@ -167,42 +140,18 @@ class Workload:
         """Add the answered requests to the history."""
         for sent in [sent for sent in self._sent if sent.call.is_done]:
             self._sent.remove(sent)
-            assert sent.call.closed is None, sent.call.closed
-            answer = sent.call.answered.responses[0].partition_responses[0]
-            assert answer.error_code == 0, answer
+            base_offset = acknowledged_offset(sent.call)
             for place, value in enumerate(sent.values):
-                self.history.acknowledged[sent.partition][answer.base_offset + place] = value
+                self.history.acknowledged[sent.partition][base_offset + place] = value
             if sent.producer is not None:
                 sent.producer.acknowledge()
 
     def _fetch(self, partition: int) -> dict[int, bytes]:
         """Read a partition from its start, as a consumer; a broker must not lose records read."""
         found: dict[int, bytes] = {}
-        offset = 0
-        while True:
-            wanted = FetchPartition(
-                partition, fetch_offset=offset, partition_max_bytes=_LIMIT_BYTES
-            )
-            request = FetchRequest(
-                max_wait_ms=0,
-                min_bytes=1,
-                max_bytes=_LIMIT_BYTES,
-                session_epoch=-1,
-                topics=[FetchTopic(TOPIC, partitions=[wanted])],
-            )
-            data = self.machine.ask(request, FETCH_VERSION).responses[0].partitions[0]
-            assert data.error_code == 0, data
-            before = offset
-            for position, header in batches_in(data.records):
-                end = position + header.size
-                batch = data.records[position:end]
-                for record in iterate(batch, max_decompressed_bytes=_LIMIT_BYTES):
-                    if record.offset >= offset:  # a gap was never acknowledged or read
-                        assert record.value is not None
-                        found[record.offset] = record.value
-                        offset = record.offset + 1
-            if offset == before:
-                break
+        for offset, record in self._client.read(partition).items():
+            assert record.value is not None
+            found[offset] = record.value
         self.history.read[partition].update(found)
         return found
 

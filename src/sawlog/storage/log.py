@@ -113,10 +113,9 @@ class Log:
     ) -> Appended:
         """Append one validated batch as the leader, with the next offsets, stamped in place.
 
-        `batch` is exactly the bytes that `header` describes and may be reused afterwards. Raises
-        KafkaError and changes nothing: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
-        RECORD_LIST_TOO_LARGE (beyond segment.bytes), KAFKA_STORAGE_ERROR (disk full, directory
-        offline, out of descriptors).
+        `batch` is exactly the bytes that `header` describes and may be reused then. KafkaError and
+        nothing changed: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR
+        (full, offline, no descriptors), RECORD_LIST_TOO_LARGE (beyond segment.bytes).
         """
         size = header[1] + 12
         timestamp = header[8]
@@ -137,7 +136,11 @@ class Log:
         if append_time_ms >= 0:
             stamp_append_time(batch, append_time_ms)
         stamp(batch, base_offset, leader_epoch)
-        self._write(batch, size, base_offset, base_offset + header[6], timestamp)
+        try:
+            self._write(batch, size, base_offset, base_offset + header[6], timestamp)
+        except KafkaError:
+            self.producers.refuse(header)
+            raise
         if has_producer:
             self.producers.take(header, base_offset, timestamp)
         return _new(Appended, (base_offset, append_time_ms, False))

@@ -8,6 +8,7 @@ snapshot is indispensable: without one the batches are replayed.
 from bisect import bisect_right, insort
 from collections.abc import Callable, Collection, Iterable
 
+from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import Clock, Disk, DiskError, DiskFull, TooManyOpenFiles
 from sawlog.protocol.record_batch import BatchHeader
@@ -23,6 +24,9 @@ REPLAYED_BYTES = 1 << 20
 REMOVED_AT_ONCE = 32
 """How many superseded snapshots a checkpoint removes: retention may leave thousands, and to unlink
 them all would stall the event loop. The others are left to the next checkpoints."""
+
+MAX_REFUSED = 1_000
+"""How many producers with a refused batch are kept; the oldest are forgotten."""
 
 logger = EventLogger(__name__)
 
@@ -41,6 +45,7 @@ class ProducerStateStore:
         "_disk",
         "_is_closed",
         "_on_failure",
+        "_refused",
         "_states",
         "_truncations",
         "snapshot_offsets",
@@ -62,6 +67,8 @@ class ProducerStateStore:
         self._directory = directory
         self._on_failure = on_failure
         self._states = ProducerStates()
+        self._refused: dict[int, tuple[int, int]] = {}
+        """By producer id: epoch and first sequence number of a batch that was not written."""
         self._deferred_to: int | None = None
         self._truncations = 0
         self._is_closed = False
@@ -81,11 +88,44 @@ class ProducerStateStore:
     def check(self, header: BatchHeader, origin: AppendOrigin) -> BatchRange | None:
         """Check a batch before its append: the earlier range if it is a duplicate; KafkaError if
         it is out of order or its producer epoch is fenced."""
-        return self._states.check(header) if origin is AppendOrigin.CLIENT else None
+        if origin is not AppendOrigin.CLIENT:
+            return None
+        if self._refused:
+            return self._check_after_refusals(header)
+        return self._states.check(header)
+
+    def refuse(self, header: BatchHeader) -> None:
+        """A checked batch could not be written. Until the producer repeats it, its next batches are
+        refused in the same way: with OUT_OF_ORDER_SEQUENCE_NUMBER for them, librdkafka begins a new
+        producer epoch, and batches in doubt of other partitions are in their logs twice."""
+        if header.producer_id < 0:
+            return
+        self._refused[header.producer_id] = (header.producer_epoch, header.base_sequence)
+        if len(self._refused) > MAX_REFUSED:
+            del self._refused[next(iter(self._refused))]
+
+    def _check_after_refusals(self, header: BatchHeader) -> BatchRange | None:
+        epoch, sequence = self._refused.get(header.producer_id, (-1, -1))
+        is_later = epoch == header.producer_epoch and sequence != header.base_sequence
+        try:
+            duplicate = self._states.check(header)
+        except KafkaError as error:
+            if not is_later or error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                raise
+            duplicate = None
+        if is_later and duplicate is None:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"the batch with sequence {sequence} of producer {header.producer_id} was refused;"
+                " it comes first",
+            )
+        return duplicate
 
     def take(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
         """Record a batch that is in the log: appended, replicated, or read during recovery."""
         if header[9] >= 0 and not header.is_control:
+            if self._refused:
+                self._refused.pop(header[9], None)
             self._states.update(header, base_offset, timestamp, self._clock.now_ms())
 
     def defer(self, end_offset: int) -> None:
@@ -103,6 +143,7 @@ class ProducerStateStore:
         """
         self._deferred_to = end_offset  # if this fails, the state is still to be loaded
         self._states = ProducerStates()
+        self._refused.clear()
         for below in self._below(segments.base_offset):
             self._remove(below)
         loaded = self._load_snapshot(end_offset)

@@ -31,6 +31,7 @@ from support.client.zookeeper_members import (
     MemberProcess,
 )
 from support.process import wait_until
+from support.server.broker_cluster import BrokerCluster
 from support.server.broker_process import SawlogServer, running_sawlog
 from support.server.zookeeper import Proxy, ZooKeeper
 from tools.kafka_node import free_port
@@ -47,9 +48,16 @@ LONG_SESSION_MS = 10_000
 
 
 class Cluster:
-    """A broker on ZooKeeper with one topic, and the number of records in its partitions."""
+    """Brokers on ZooKeeper with one topic, and the number of records in its partitions."""
 
-    def __init__(self, server: SawlogServer, address: ZooKeeperAddress, topic: str) -> None:
+    def __init__(
+        self,
+        server: SawlogServer | BrokerCluster,
+        address: ZooKeeperAddress,
+        topic: str,
+        *,
+        replicas: int = 1,
+    ) -> None:
         self.server = server
         self.address = address
         self.topic = topic
@@ -58,7 +66,13 @@ class Cluster:
         self.tree = GroupTree(address, self.group)
         self.deliveries = Deliveries(self.tree)
         with Admin(server.bootstrap) as admin:
-            assert admin.create_topics([NewTopic(topic, partitions=PARTITIONS)]) == {}
+            created = NewTopic(topic, partitions=PARTITIONS, replication_factor=replicas)
+            assert admin.create_topics([created]) == {}
+
+    def leader(self, partition: int) -> int:
+        with Admin(self.server.bootstrap) as admin:
+            (found,), _ = admin.describe_topics([self.topic])
+        return int(found.partitions[partition].leader)
 
     def produce(self, per_partition: int = ROUND) -> None:
         with Producer(self.server.bootstrap) as producer:
@@ -279,6 +293,38 @@ def test_a_broker_that_was_killed_is_found_at_its_new_address(
         member.leave()
         assert cluster.offsets() == cluster.counts
         cluster.tree.close()
+
+
+def test_members_and_the_leaders_of_their_partitions_are_killed_under_load(
+    broker_cluster: BrokerCluster, topic: str
+) -> None:
+    cluster = Cluster(broker_cluster, broker_cluster.zookeeper, topic, replicas=3)
+    cluster.produce()
+    member = cluster.join()
+    victims = []
+    for _ in range(2):
+        victim = MemberProcess(cluster.address, cluster.group, topic)
+        cluster.wait_until_shared_by(member.id, victim.id)
+        cluster.produce()
+        leader = broker_cluster.servers[cluster.leader(0)]
+        leader.kill()
+        victim.process.kill()
+        cluster.produce()  # waits for the next leaders
+        leader.start()
+        broker_cluster.wait_until_in_sync()
+        cluster.wait_until_shared_by(member.id)
+        victims.append(victim)
+    cluster.produce()
+
+    def delivered(index: int) -> int:
+        sets = [victim.delivered()[index] for victim in victims]
+        return len(cluster.deliveries.offsets[index].union(*sets))
+
+    wait_until(lambda: list(map(delivered, range(PARTITIONS))) == cluster.counts, patience_s=60)
+    assert cluster.deliveries.wrong == []
+    member.leave()
+    assert cluster.offsets() == cluster.counts
+    cluster.tree.close()
 
 
 def test_offsets_survive_a_restart_of_everything(tmp_path: Path, topic: str) -> None:

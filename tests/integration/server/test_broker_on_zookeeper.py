@@ -88,13 +88,13 @@ def commit_offset(server: SawlogServer) -> None:
     wait_until(is_committed, server.process)
 
 
-def failed_start(data: Path, *options: str) -> str:
+def failed_start(data: Path, *options: str, code: int = 1) -> str:
     """Run a broker that must not start; return its log."""
     command = [sys.executable, "-m", "sawlog", "broker", "--data", str(data)]
     done = subprocess.run(
         [*command, "--listen", "127.0.0.1:0", *options], capture_output=True, text=True, timeout=60
     )
-    assert done.returncode == 1, done
+    assert done.returncode == code, done
     assert "Traceback" not in done.stderr
     return done.stderr
 
@@ -156,17 +156,21 @@ def test_a_broker_restarted_at_another_address_waits_until_its_old_session_ends(
 
 def test_an_unreachable_zookeeper_is_waited_for_until_the_timeout(tmp_path: Path) -> None:
     where = f"127.0.0.1:{free_port()}"
-    timeout = "zookeeper.connection.timeout.ms=1500"
-    log = failed_start(tmp_path, "--zookeeper", f"{where}/sawlog", "--set", timeout)
+    options = ("--zookeeper", f"{where}/sawlog", "--connect-timeout", "1.5")
+    log = failed_start(tmp_path, *options, code=3)
     assert "waiting for ZooKeeper" in log
-    assert f"no ZooKeeper server of {where}/sawlog accepted a session within 1500 ms" in log
+    assert f"no ZooKeeper server of {where}/sawlog accepted a session within 1.5 s" in log
+    assert f"({where}: Connection refused)" in log
+    timeout = "zookeeper.connection.timeout.ms=1500"
+    assert "within 1.5 s" in failed_start(tmp_path, *options[:2], "--set", timeout, code=3)
 
 
 def test_a_server_that_is_not_zookeeper_is_refused_after_the_timeout(tmp_path: Path) -> None:
     with running_sawlog(tmp_path / "other") as other:
-        options = ("--zookeeper", other.bootstrap, "--set", "zookeeper.connection.timeout.ms=1500")
-        log = failed_start(tmp_path / "data", *options)
-    assert f"no ZooKeeper server of {other.bootstrap} accepted a session within 1500 ms" in log
+        options = ("--zookeeper", other.bootstrap, "--connect-timeout", "1.5")
+        log = failed_start(tmp_path / "data", *options, code=3)
+    assert f"no ZooKeeper server of {other.bootstrap} accepted a session within 1.5 s" in log
+    assert f"({other.bootstrap}: accepts connections, but does not answer as a ZooKeeper" in log
     assert "correct --zookeeper" in log
     assert [path.name for path in (tmp_path / "data").iterdir()] == [".lock"]
 
@@ -212,9 +216,12 @@ def test_a_data_directory_of_another_cluster_is_refused_and_nothing_is_written(
 
 def test_a_broker_id_that_is_taken_is_refused(tmp_path: Path, address: ZooKeeperAddress) -> None:
     with running_sawlog(tmp_path / "first", settings(address)):
-        log = failed_start(tmp_path / "second", "--zookeeper", str(address), "--node-id", "1")
-    assert "broker 1 is registered already" in log
-    assert "choose another --node-id" in log
+        data = tmp_path / "second" / "data"
+        log = failed_start(data, "--zookeeper", str(address), "--node-id", "1")
+        assert "broker 1 is registered already" in log
+        assert "choose another --node-id" in log
+        other = SawlogServer(data.parent, settings(address), 2)
+        other.stop()  # the refused start has not bound the directory to broker 1
 
 
 def test_a_data_directory_of_another_broker_is_refused(

@@ -14,16 +14,22 @@ from support.client.load import IdempotentLoad
 from support.protocol.wire import Wire
 from support.server.broker_process import SawlogServer, running_sawlog
 from support.server.zookeeper import ZooKeeper
+from tools.kafka_node import free_port
 
 pytestmark = pytest.mark.long
 RECORDS = 500
 LOGS = Resource(ResourceType.TOPIC, "logs")
 
 
-def move(data: Path, address: ZooKeeperAddress) -> subprocess.CompletedProcess[str]:
+def move(
+    data: Path, address: ZooKeeperAddress | str, *options: str
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "sawlog", "move-to-zookeeper", "--data", str(data)]
     return subprocess.run(
-        [*command, "--zookeeper", str(address)], capture_output=True, text=True, timeout=60
+        [*command, "--zookeeper", str(address), *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 
@@ -77,3 +83,17 @@ def test_a_moved_broker_has_its_records_offsets_settings_and_ids(
         load.finish()
         assert new_producer_id(server) > last_id
         assert "stray" not in server.process.output
+
+
+def test_a_move_to_an_unreachable_zookeeper_changes_nothing(tmp_path: Path) -> None:
+    with running_sawlog(tmp_path) as server:
+        pass
+    before = sorted(path.name for path in server.data.iterdir())
+    where = f"127.0.0.1:{free_port()}"
+    done = move(server.data, where, "--connect-timeout", "0.5")
+    assert done.returncode == 3
+    assert f"no ZooKeeper server of {where} accepted a session within 0.5 s" in done.stderr
+    assert "nothing was moved" in done.stderr
+    assert sorted(path.name for path in server.data.iterdir()) == before
+    with running_sawlog(tmp_path):
+        pass

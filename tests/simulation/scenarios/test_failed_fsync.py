@@ -9,9 +9,10 @@ point, because the later fsyncs had nothing left to write. Recovery now writes t
 import pytest
 
 from sawlog.core.ids import NodeId
+from sawlog.simulation.cluster_profile import ClusterProfile
 from sawlog.simulation.world.simulation import Simulation, SimulationOptions
 
-OPTIONS = SimulationOptions(brokers=3, duration_ms=12_000)
+OPTIONS = SimulationOptions(brokers=3, duration_ms=12_000, profile=ClusterProfile())
 
 
 class RestartedProcess(Simulation):

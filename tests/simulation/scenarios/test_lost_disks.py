@@ -9,14 +9,16 @@ last member was broker 1, whose records are gone, and by guarantee 16 the partit
 import pytest
 
 from sawlog.core.ids import NodeId
+from sawlog.simulation.cluster_profile import ClusterProfile
 from sawlog.simulation.world.faults import Fault, FaultKind
 from sawlog.simulation.world.simulation import RunResult, Simulation, SimulationOptions
 
+OPTIONS = SimulationOptions(brokers=3, duration_ms=15_000, profile=ClusterProfile())
 LOST = "broker 1 gets an empty disk"
 
 
 def run(faults: list[Fault]) -> RunResult:
-    result = Simulation(3, SimulationOptions(brokers=3, duration_ms=15_000), faults).run()
+    result = Simulation(3, OPTIONS, faults).run()
     assert result.violation is None, "\n".join([str(result.violation), *result.story[-30:]])
     return result
 

@@ -13,13 +13,16 @@ OTHER = NodeId(2)
 THIRD = NodeId(3)
 
 
-def change_partition(machine: SimulatedMachine, topic: str = TOPIC, **changes: Any) -> None:
-    """Apply an image in which the state of a topic's first partition has these fields."""
+def change_partition(
+    machine: SimulatedMachine, topic: str = TOPIC, index: int = 0, **changes: Any
+) -> None:
+    """Apply an image in which the state of a partition, a topic's first one, has these fields."""
     broker = machine.broker
     old = broker.metadata.image
     before = old.topics[TopicName(topic)]
-    state = before.partitions[0]._replace(**changes)
-    after = replace(before, partitions=(state, *before.partitions[1:]))
+    states = list(before.partitions)
+    states[index] = states[index]._replace(**changes)
+    after = replace(before, partitions=tuple(states))
     error = broker.try_apply(old, replace(old, topics={**old.topics, before.name: after}))
     assert error is None, error
 
@@ -35,19 +38,22 @@ def join_brokers(machine: SimulatedMachine, *nodes: NodeId, epoch: int = 1_000) 
     assert error is None, error
 
 
-def replicate(machine: SimulatedMachine, *isr: NodeId, topic: str = TOPIC) -> Replica:
-    """Give the first partition replicas on three brokers, the simulated one as the leader, and the
-    in-sync set of the leader and these nodes; returns the leader's replica."""
+def replicate(
+    machine: SimulatedMachine, *isr: NodeId, topic: str = TOPIC, index: int = 0
+) -> Replica:
+    """Give a partition, the first one, replicas on three brokers, the simulated one as the leader,
+    and the in-sync set of the leader and these nodes; returns the leader's replica."""
     own = machine.broker.components.node_id
     join_brokers(machine, OTHER, THIRD)
-    state = machine.broker.metadata.image.partition(topic, 0)
+    state = machine.broker.metadata.image.partition(topic, index)
     assert state is not None
     change_partition(
         machine,
         topic,
+        index,
         replicas=(own, OTHER, THIRD),
         isr=(own, *isr),
         members=(),
         partition_epoch=state.partition_epoch + 1,
     )
-    return machine.broker.replicas.leader(topic, 0)
+    return machine.broker.replicas.leader(topic, index)

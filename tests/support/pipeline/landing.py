@@ -95,7 +95,7 @@ def pipeline_of(
 def run_once(spark: "SparkSession", pipeline: Pipeline) -> tuple[list[Outcome], RecordedEvents]:
     register(spark)
     events = RecordedEvents()
-    return run_pipeline(spark, pipeline, events, threading.Event(), once=True), events
+    return run_pipeline(spark.sparkContext, pipeline, events, threading.Event(), once=True), events
 
 
 def land(spark: "SparkSession", pipeline: Pipeline) -> RecordedEvents:
@@ -170,11 +170,7 @@ def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[LandedBatch]:
 
 
 class OnlyHere:
-    """The part of a Spark session that parsing again needs, in this process."""
-
-    @property
-    def sparkContext(self) -> "OnlyHere":  # noqa: N802
-        return self
+    """The part of a SparkContext that parsing again needs, in this process."""
 
     def parallelize(self, values: list[Any], _: int) -> "OnlyHere":
         self._values = values

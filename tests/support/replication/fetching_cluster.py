@@ -18,12 +18,15 @@ from sawlog.broker.metrics import BrokerMetrics
 from sawlog.broker.purgatory import Purgatory
 from sawlog.broker.replica_fetchers import ReplicaFetchers
 from sawlog.broker.replicas import Replicas
+from sawlog.broker.replication_throttle import ReplicationThrottle
 from sawlog.broker.request import Request
 from sawlog.cluster.isr_changes import IsrWriteError
 from sawlog.cluster.leader_election import handed_on, without_damaged_replica
 from sawlog.cluster.metadata_image import (
+    ALL_BROKERS,
     EMPTY_IMAGE,
     BrokerImage,
+    ConfigImage,
     InSyncMember,
     MetadataImage,
     PartitionImage,
@@ -31,6 +34,7 @@ from sawlog.cluster.metadata_image import (
 )
 from sawlog.cluster.znodes import PartitionState
 from sawlog.core.config import BrokerConfig
+from sawlog.core.config_dynamic import DynamicBrokerConfig
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName, TopicPartition
 from sawlog.core.ports import Part
 from sawlog.protocol.apis import ApiKey
@@ -152,7 +156,7 @@ class FetchingBroker:
         self._cluster = cluster
         self.node = node
         self._random = SeededRandom(node)
-        self._config = BrokerConfig(settings)
+        self._config = DynamicBrokerConfig(BrokerConfig(settings))
         self.disk = SimulatedDisk(partial(schedule.after, FLUSH_MS))
         self._apis = served_apis()
         self.received = 0  # requests of other brokers
@@ -166,7 +170,10 @@ class FetchingBroker:
             self.disk, schedule, schedule, self._random, config_for=configs.of_topic
         )
         peers = PeersOf(self._cluster, self.node)
-        self.fetchers = ReplicaFetchers(self.node, config, self.metadata, peers, schedule)
+        self.throttle = ReplicationThrottle(self.node, config, self.metadata, schedule)
+        self.fetchers = ReplicaFetchers(
+            self.node, config, self.metadata, peers, schedule, self.throttle
+        )
         self.replicas = Replicas(
             self.node,
             config,
@@ -187,11 +194,14 @@ class FetchingBroker:
             fetch_sessions=FetchSessions(schedule, self._random, 100),
             purgatory=Purgatory(schedule),
             metrics=BrokerMetrics(),
+            throttle=self.throttle,
         )
 
     def apply(self, image: MetadataImage) -> None:
         old = self.metadata.image
         self.metadata.update(image)
+        self._config.reconfigure(*image.broker_configs(self.node))
+        self.throttle.apply(old, image)
         self.replicas.apply(old, image)
         self.fetchers.brokers_changed()
 
@@ -305,6 +315,14 @@ class FetchingCluster:
         for node, broker in self.brokers.items():
             if node not in unaware:
                 broker.apply(self.image)
+
+    def configure(self, *, topic: dict[str, str], brokers: dict[str, str]) -> None:
+        """Set the topic's settings and the dynamic settings of all brokers."""
+        changed = replace(self.image.topics[TOPIC], configs=topic)
+        configs = {ALL_BROKERS: ConfigImage(brokers, 1)}
+        self.image = replace(self.image, topics={TOPIC: changed}, configs=configs)
+        for broker in self.brokers.values():
+            broker.apply(self.image)
 
     def remove_from_isr(self, number: int) -> None:
         members = tuple(member for member in self.state.members if member.node != number)

@@ -5,8 +5,10 @@ from typing import Any
 
 from sawlog.broker.metadata_cache import MetadataCache
 from sawlog.broker.replica_fetchers import ReplicaFetchers
+from sawlog.broker.replication_throttle import ReplicationThrottle
 from sawlog.cluster.metadata_image import BrokerImage, MetadataImage
 from sawlog.core.config import BrokerConfig
+from sawlog.core.config_dynamic import DynamicBrokerConfig
 from sawlog.core.ids import LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicName, TopicPartition
 from sawlog.protocol.apis import ApiKey, response_class, valid_versions
 from sawlog.protocol.codec import decode, encode
@@ -84,7 +86,7 @@ class FollowingBroker(SimulatedStorage):
     def __init__(self, **settings: str) -> None:
         super().__init__(disk_delay_ms=FLUSH_MS)
         values = {name.replace("_", "."): value for name, value in settings.items()}
-        config = BrokerConfig(values)
+        config = DynamicBrokerConfig(BrokerConfig(values))
         self.metadata = MetadataCache()
         self.context = ReplicationContext(
             NODE,
@@ -95,7 +97,10 @@ class FollowingBroker(SimulatedStorage):
         )
         self.set_brokers(leader_port=9092)
         self.peers = ScriptedPeers()
-        self.fetchers = ReplicaFetchers(NODE, config, self.metadata, self.peers, self.schedule)
+        self.throttle = ReplicationThrottle(NODE, config, self.metadata, self.schedule)
+        self.fetchers = ReplicaFetchers(
+            NODE, config, self.metadata, self.peers, self.schedule, self.throttle
+        )
         self.replicas: dict[int, Replica] = {}
 
     def set_brokers(self, *, leader_port: int | None) -> None:

@@ -1,7 +1,8 @@
 """Bugs to plant in the broker, each by replacing one piece of its code for the time of a test.
 
 A bug names the guarantees in whose terms a simulation reports it, and the faults that provoke it;
-without any, those that the seed plans. `seed` finds it, and passes without it.
+without any, those that the seed plans. `seed` finds it, and passes without it. `profile` is the
+kind of cluster that has it.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 from sawlog.broker.api import fetch
 from sawlog.broker.coordinator_partition import CoordinatorPartition
 from sawlog.broker.group_coordinator import GroupCoordinator
-from sawlog.cluster import controller, isr_changes, leader_election
+from sawlog.cluster import controller, controller_steps, isr_changes, leader_election
 from sawlog.cluster.isr_changes import IsrChanges
 from sawlog.cluster.metadata_image import InSyncMember
 from sawlog.coordinator.runtime import CoordinatorRuntime
@@ -25,14 +26,21 @@ from sawlog.replication.follower_progress import FollowerFetch, FollowerProgress
 from sawlog.replication.in_sync_set import InSyncSet
 from sawlog.replication.leader import Leader
 from sawlog.replication.replica import Replica
+from sawlog.simulation.cluster_profile import FLUSH_BY_SYSTEM, Cleanup, ClusterProfile
 from sawlog.simulation.simulated_disk import SimulatedDisk
 from sawlog.simulation.world.faults import Fault, FaultKind
+from sawlog.storage.cleaner.log_cleaner import LogCleaner
+from sawlog.storage.cleaner.offset_map import OffsetMap
 from sawlog.storage.leader_epochs import LeaderEpochs
+from sawlog.storage.log_directory import LogDirectory
 from sawlog.storage.producer_state import ProducerStates
 from sawlog.storage.producer_state_store import ProducerStateStore
+from sawlog.storage.retention_policy import RetentionPolicy
 
 DURATION_MS = 14_000
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+PLAIN = ClusterProfile()
+FLUSHED_BY_SYSTEM = ClusterProfile(FLUSH_BY_SYSTEM)
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -46,17 +54,21 @@ class PlantedBug:
     plant: Plant
     faults: list[Fault] | None
     seed: int
+    profile: ClusterProfile
 
 
 BUGS: dict[str, PlantedBug] = {}
 
 
 def bug(
-    *guarantees: str, faults: list[Fault] | None = None, seed: int = 0
+    *guarantees: str,
+    faults: list[Fault] | None = None,
+    seed: int = 0,
+    profile: ClusterProfile = PLAIN,
 ) -> Callable[[Plant], Plant]:
     def add(plant: Plant) -> Plant:
         BUGS[plant.__name__] = PlantedBug(
-            plant.__name__, frozenset(guarantees), plant, faults, seed
+            plant.__name__, frozenset(guarantees), plant, faults, seed, profile
         )
         return plant
 
@@ -153,7 +165,7 @@ def watermark_over_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "committed_offset", lambda _, own_offset, __: own_offset)
 
 
-@bug("6", seed=23)
+@bug("6", "14b", seed=11)
 def watermark_over_the_pending_set(patch: pytest.MonkeyPatch) -> None:
     def pending_only(self: InSyncSet) -> frozenset[NodeId]:
         members = self.stored if self.pending is None else self.pending
@@ -173,7 +185,7 @@ def acknowledgement_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "when_committed", lambda _, __, action: action(None))
 
 
-@bug("3", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700), seed=5)
+@bug("3", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700), seed=3)
 def waiter_survives_its_epoch(patch: pytest.MonkeyPatch) -> None:
     enter = Replica._enter
 
@@ -195,7 +207,7 @@ def acknowledgement_below_min_insync_replicas(patch: pytest.MonkeyPatch) -> None
     patch.setattr(Replica, "is_under_min_isr", False)
 
 
-@bug("2", "3", faults=repeated(FaultKind.POWER_LOSS_OF_ALL, every_ms=4_000), seed=3)
+@bug("2", "3", faults=repeated(FaultKind.POWER_LOSS_OF_ALL, every_ms=4_000))
 def disk_that_forgets_syncs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimulatedDisk, "sync", lambda *_: None)
 
@@ -218,7 +230,7 @@ def consumer_reads_above_the_watermark(patch: pytest.MonkeyPatch) -> None:
 # Truncation
 
 
-@bug("2", "11", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700), seed=4)
+@bug("2", "11", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700))
 def truncation_to_the_watermark(patch: pytest.MonkeyPatch) -> None:
     follow = Replica.follow
 
@@ -408,7 +420,7 @@ def election_outside_of_the_in_sync_set(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leader_election, "_elected", elect_first)
 
 
-@bug("16", faults=EMPTY_AT_THE_EXPIRY, seed=2)
+@bug("16", faults=EMPTY_AT_THE_EXPIRY, seed=1)
 def election_without_a_look_at_the_directory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InSyncMember, "has_directory_of", lambda *_: True)
 
@@ -427,3 +439,71 @@ def coordinator_keeps_its_state_without_its_partition(patch: pytest.MonkeyPatch)
 @bug("17", faults=[Fault(1_000, FaultKind.ISOLATION, node, 12_000) for node in (ONE, TWO)])
 def coordinator_answers_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CoordinatorPartition, "when_committed", lambda _, __, action: action(None))
+
+
+# Reassignments
+
+
+@bug(
+    "2",
+    "7",
+    faults=[
+        Fault(1_000 + 500 * place, FaultKind.REASSIGNMENT, ONE, 0, place * 37)
+        for place in range(24)
+    ],
+)
+def reassignment_ends_before_the_new_replicas_are_in_sync(patch: pytest.MonkeyPatch) -> None:
+    def complete_at_once(electorate: Any, replicas: Any, removing: Any, old: Any) -> Any:
+        live = [n for n in replicas if n not in removing and electorate.may_lead(n)]
+        if not live:
+            return None
+        state = old._replace(members=tuple(map(electorate.current, live)))
+        return leader_election._led_by(electorate, live[0], state)
+
+    patch.setattr(controller_steps, "completed_state", complete_at_once)
+
+
+# flush.policy=os
+
+
+@bug("2", "3", "16", faults=repeated(FaultKind.POWER_LOSS), profile=FLUSHED_BY_SYSTEM)
+def unclean_stop_is_taken_for_a_clean_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LogDirectory, "has_clean_marker", lambda _: True)
+
+
+# Cleanup
+
+
+@bug("5", faults=[], profile=ClusterProfile(cleanup=Cleanup.RETENTION))
+def retention_removes_young_records(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RetentionPolicy, "_outdated", lambda _, newest_ms, __: len(list(newest_ms)))
+
+
+@bug("5", faults=[], profile=ClusterProfile(cleanup=Cleanup.DELETE_RECORDS))
+def delete_records_goes_up_to_the_watermark(patch: pytest.MonkeyPatch) -> None:
+    delete_before = Replica.delete_before
+    patch.setattr(Replica, "delete_before", lambda self, _: delete_before(self, -1))
+
+
+@bug("5", faults=[], profile=ClusterProfile(cleanup=Cleanup.COMPACTION))
+def compaction_drops_a_last_value(patch: pytest.MonkeyPatch) -> None:
+    live_offsets = OffsetMap.live_offsets
+    patch.setattr(
+        OffsetMap, "live_offsets", lambda self, first, last: live_offsets(self, first, last)[1:]
+    )
+
+
+@bug(
+    "3",
+    "5",
+    faults=DIVERGENCE,
+    seed=1,
+    profile=ClusterProfile(cleanup=Cleanup.COMPACTION),
+)
+def compaction_of_uncommitted_records(patch: pytest.MonkeyPatch) -> None:
+    """A record is removed for one that a new leader never had."""
+
+    def up_to_the_end(self: LogCleaner, log: Any) -> int:
+        return int(log.end_offset)
+
+    patch.setattr(LogCleaner, "_limit_offset", up_to_the_end)

@@ -6,12 +6,13 @@ import pytest
 
 from sawlog.cluster.znodes import PartitionState
 from sawlog.core.ids import NodeId
+from sawlog.simulation.cluster_profile import ClusterProfile
 from sawlog.simulation.history.history import ACKS_ALL, Outcome
 from sawlog.simulation.world.faults import Fault, FaultKind
 from sawlog.simulation.world.simulated_node import SimulatedNode
 from sawlog.simulation.world.simulation import RunResult, Simulation, SimulationOptions
 
-OPTIONS = SimulationOptions(brokers=3, duration_ms=14_000)
+OPTIONS = SimulationOptions(brokers=3, duration_ms=14_000, profile=ClusterProfile())
 SEEDS = pytest.mark.parametrize(
     "seed", [pytest.param(1, marks=pytest.mark.long), pytest.param(0, marks=pytest.mark.soak)]
 )
@@ -21,8 +22,13 @@ ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 class Scenario(Simulation):
     """Times count from the start of the brokers, which serve after a fraction of a second."""
 
-    def __init__(self, seed: int, faults: Sequence[Fault] = ()) -> None:
-        super().__init__(seed, OPTIONS, list(faults))
+    def __init__(
+        self,
+        seed: int,
+        faults: Sequence[Fault] = (),
+        options: SimulationOptions = OPTIONS,
+    ) -> None:
+        super().__init__(seed, options, list(faults))
 
     def at(self, at_ms: int, action: Callable[[], None]) -> None:
         self.cluster.schedule.after(at_ms, action)

@@ -1,10 +1,14 @@
 """Leaders that move on purpose: ordered elections, preferred leaders and controlled shutdown."""
 
-from sawlog.cluster.controlled_shutdown import hand_over
+import pytest
+
+from sawlog.cluster import znodes
+from sawlog.cluster.controlled_shutdown import LINGER_MS, hand_over
 from sawlog.cluster.isr_changes import IsrWriteError
 from sawlog.cluster.metadata_image import NO_NODE
 from sawlog.cluster.ordered_elections import ElectionType
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import NodeId
 from support.cluster.cluster import Cluster
 from support.cluster.member import TIMEOUT_MS
 
@@ -99,7 +103,8 @@ def test_leaders_do_not_move_back_if_the_setting_forbids_it() -> None:
 
 def handed_over(cluster: Cluster, node: int, timeout_ms: int = TIMEOUT_MS) -> list[bool]:
     done: list[bool] = []
-    hand_over(cluster.members[node].member, timeout_ms, lambda: done.append(True))
+    member = cluster.members[node].member
+    hand_over(member, cluster.schedule, timeout_ms, lambda: done.append(True))
     return done
 
 
@@ -123,6 +128,63 @@ def test_the_controller_itself_hands_over() -> None:
     done = handed_over(cluster, node)
     assert cluster.schedule.run(lambda: bool(done))
     assert cluster.partition(node, "t").leader == cluster.other
+
+
+def change_numbers(cluster: Cluster) -> set[int]:
+    """When the states of the three partitions were written: one number if by one multi."""
+    tree = cluster.service.tree
+    return {tree.get(znodes.state_path("t", index)).stat.modified for index in range(3)}
+
+
+@pytest.mark.parametrize("is_controller", [True, False])
+def test_a_controlled_shutdown_takes_two_writes(is_controller: bool) -> None:
+    """The broker marks its registration, and one multi moves all leaders and in-sync sets."""
+    cluster = Cluster(brokers=3)
+    node = cluster.controller if is_controller else cluster.other
+    cluster.create("t", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    done = handed_over(cluster, node)
+    assert cluster.schedule.run(lambda: bool(done))
+    marked = cluster.service.tree.get(znodes.broker_path(NodeId(node))).stat.modified
+    assert change_numbers(cluster) == {marked + 1}
+
+
+def test_a_broker_serves_for_a_while_after_its_leaders_have_moved() -> None:
+    """Clients see the new leaders before they see that the old one is gone."""
+    cluster = Cluster(brokers=2)
+    node, other = cluster.other, cluster.controller
+    cluster.create("t", [node, other])
+    done = handed_over(cluster, node)
+    assert cluster.schedule.run(lambda: cluster.partition(node, "t").leader == other)
+    cluster.schedule.run_for(LINGER_MS - 1)
+    assert done == []
+    assert node in cluster.members[other].image.brokers
+    cluster.schedule.run_for(1)
+    assert done == [True]
+
+
+def test_a_broker_without_leaders_does_not_wait_for_clients() -> None:
+    cluster = Cluster(brokers=2)
+    node, other = cluster.other, cluster.controller
+    cluster.create("t", [other, node])
+    done = handed_over(cluster, node)
+    assert cluster.schedule.run(lambda: node not in cluster.partition(node, "t").isr)
+    assert done == [True]
+
+
+def test_the_successor_of_a_stopped_controller_has_no_leader_to_elect() -> None:
+    cluster = Cluster(brokers=3)
+    node = cluster.controller
+    cluster.create("t", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    done = handed_over(cluster, node)
+    assert cluster.schedule.run(lambda: bool(done))
+    moved = change_numbers(cluster)
+    stopped: list[bool] = []
+    cluster.members.pop(node).member.stop(lambda: stopped.append(True))
+    assert cluster.schedule.run(lambda: bool(stopped))
+    assert cluster.settle()
+    assert cluster.controller != node
+    assert change_numbers(cluster) == moved
+    assert node not in cluster.partition(cluster.controller, "t").isr
 
 
 def test_partitions_without_another_in_sync_replica_stay() -> None:

@@ -162,7 +162,7 @@ class LeadershipChurn:
                 if self.cluster.members.get(member.node) is member and not self.is_over:
                     self.dead.append(self.cluster.crash(member.node))
 
-            hand_over(member.member, 500, stop)
+            hand_over(member.member, self.cluster.schedule, 500, stop)
 
     # After the faults
 

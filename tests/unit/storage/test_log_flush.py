@@ -245,6 +245,47 @@ def test_a_rejected_append_does_not_advance_the_sequence() -> None:
     assert not storage.append(base_sequence=1, **batch).duplicate
 
 
+@pytest.mark.parametrize("appended", [0, 1], ids=["new", "known"])
+def test_batches_after_a_rejected_one_get_the_same_error_until_it_is_repeated(
+    appended: int,
+) -> None:
+    """With OUT_OF_ORDER_SEQUENCE_NUMBER librdkafka begins a new producer epoch, and repeats batches
+    of other partitions that are in doubt."""
+    storage = SimulatedStorage()
+    storage.append()
+    batch: dict[str, object] = {"producer_id": 1, "producer_epoch": 0}
+    for sequence in range(appended):
+        storage.append(base_sequence=sequence, **batch)
+    storage.disk.free_bytes = 0
+    with pytest.raises(KafkaError):
+        storage.append(base_sequence=appended, **batch)
+    storage.disk.free_bytes = None
+    for sequence in (appended + 1, appended + 2):
+        with pytest.raises(KafkaError, match="was refused") as error:
+            storage.append(base_sequence=sequence, **batch)
+        assert error.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    storage.append(base_sequence=0, producer_id=1, producer_epoch=1)
+    storage.append(base_sequence=1, producer_id=1, producer_epoch=1)
+    with pytest.raises(KafkaError) as error:
+        storage.append(base_sequence=7, producer_id=1, producer_epoch=1)
+    assert error.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_rejected_batch_that_is_repeated_ends_the_refusal_of_those_after_it() -> None:
+    storage = SimulatedStorage()
+    storage.append()
+    batch: dict[str, object] = {"producer_id": 1, "producer_epoch": 0}
+    storage.disk.free_bytes = 0
+    with pytest.raises(KafkaError):
+        storage.append(base_sequence=0, **batch)
+    storage.disk.free_bytes = None
+    assert [storage.append(base_sequence=n, **batch).base_offset for n in range(3)] == [1, 2, 3]
+    assert storage.append(base_sequence=1, **batch).duplicate
+    with pytest.raises(KafkaError) as error:
+        storage.append(base_sequence=5, **batch)
+    assert error.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_a_roll_that_a_full_disk_rejects_changes_nothing() -> None:
     storage = SimulatedStorage(LogConfig(segment_bytes=300))
     append(storage.log, records(1, value=bytes(200)))

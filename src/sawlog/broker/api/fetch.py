@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sawlog.broker.metrics import BrokerMetrics
     from sawlog.broker.purgatory import Purgatory
     from sawlog.broker.replicas import Replicas
+    from sawlog.broker.replication_throttle import ReplicationThrottle
     from sawlog.broker.request import Request
     from sawlog.core.ports import Timer, TimerHandle
     from sawlog.protocol.messages.fetch_request import FetchRequest
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         fetch_sessions: FetchSessions
         purgatory: Purgatory
         metrics: BrokerMetrics
+        throttle: ReplicationThrottle
 
     Results = list[tuple[FetchedPartition, PartitionData, int]]
 
@@ -66,7 +68,8 @@ def fetch(
     except KafkaError as error:
         return FetchResponse(error_code=int(error.code))
     attempt = _Fetch(context, request, message, session)
-    if attempt.read(reports_progress=True) or message.max_wait_ms <= 0 or not session.partitions:
+    if attempt.arrive() or message.max_wait_ms <= 0 or not session.has_partitions:
+        attempt.abandon()
         return attempt.response()
     attempt.park()
     return None
@@ -77,7 +80,8 @@ class _Fetch:
     parked.
 
     A request that names a replica reads up to the log end and reports the follower's progress,
-    unless its epoch is wrong or its log diverges (KAFKA-13141). It is also answered when the high
+    unless its epoch is wrong or its log diverges (KAFKA-13141). In a session it reads only the
+    partitions that may have changed (`UnsettledPartitions`). It is also answered when the high
     watermark has moved, when a request begins to wait for a commit (`is_awaited`: flush now), and
     when the next fetch of its session arrives, which reports a flush.
 
@@ -96,6 +100,7 @@ class _Fetch:
         "_request",
         "_results",
         "_session",
+        "_unsettled",
         "_watched",
     )
 
@@ -110,6 +115,7 @@ class _Fetch:
         self._request = request
         self._message = message
         self._session = session
+        self._unsettled = session.unsettled
         self._max_bytes = min(message.max_bytes, context.fetch_max_bytes)
         self._replica_id, self._broker_epoch = message.replica_id, -1
         if request.api_version >= FIRST_VERSION_WITH_REPLICA_STATE:
@@ -119,8 +125,20 @@ class _Fetch:
         self._watched: list[Replica] = []
         self._next_read: TimerHandle | None = None
 
+    def arrive(self) -> bool:
+        """Read for the first time; return whether the results complete the fetch.
+
+        A follower's fetch is notified of changes from now on: the progress that it reports may
+        complete a request which appends to a partition that was read before.
+        """
+        if self._unsettled is not None:
+            self._unsettled.park(self)
+            if self._context.replicas.are_offline:
+                self._session.read_all()
+        return self.read(reports_progress=True)
+
     def read(self, *, reports_progress: bool = False) -> bool:
-        """Read every partition; return whether the results complete the fetch. The first read of a
+        """Read the partitions; return whether the results complete the fetch. The first read of a
         follower's fetch reports its progress; later it has aged in the purgatory."""
         budget = self._max_bytes
         results: Results = []
@@ -137,11 +155,13 @@ class _Fetch:
                     data, size, counted = self._read_one(partition, budget - total, total == 0)
             except KafkaError as error:
                 data, size, counted = self._error(partition, error), 0, _ENOUGH
+                if self._unsettled is not None:
+                    self._unsettled.unwatch(partition)
             total += size
             available += counted
             results.append((partition, data, size))
         self._results = results
-        if is_replica and not self._session.is_incremental:
+        if is_replica and self._unsettled is None:
             return True  # the follower can report a flush only once it has a session
         return available >= min(self._message.min_bytes, budget)
 
@@ -195,6 +215,8 @@ class _Fetch:
         replica.check_epoch(partition.leader_epoch)
         assert replica.leader is not None
         node, log, offset = NodeId(self._replica_id), replica.log, partition.fetch_offset
+        if self._unsettled is not None:
+            self._unsettled.watch(partition, replica)
         replica.leader.check_follower(node, has_epoch=partition.leader_epoch >= 0)
         data = _empty_data(partition, replica)
         if partition.last_fetched_epoch >= 0 and _diverges(partition, replica, data):
@@ -216,13 +238,23 @@ class _Fetch:
             data.high_watermark = replica.high_watermark
             data.last_stable_offset = replica.last_stable_offset
         data.is_awaited = replica.is_awaited
-        has_news = self._session.is_incremental and partition.has_replica_news(data)
+        has_news = self._unsettled is not None and partition.has_replica_news(data)
         if piece is None or piece.length == 0:
             is_full = not is_first and offset < log.end_offset  # but the response is full
+            if not has_news and reports_progress and partition.leader_epoch >= 0:
+                self._settle(partition, replica)
             return data, 0, _ENOUGH if has_news else size if is_full else 0
+        if self._context.throttle.holds_back_records(replica, node):
+            return data, 0, _ENOUGH if has_news else 0
         data.records = piece
         is_enough = has_news or offset < log.segments.active.base_offset
         return data, piece.length, _ENOUGH if is_enough else piece.length
+
+    def _settle(self, partition: "FetchedPartition", replica: "Replica") -> None:
+        """Read a partition of a follower no more until it changes, if nothing is left to do."""
+        progress = replica.settled(NodeId(self._replica_id))
+        if progress is not None and self._unsettled is not None:
+            self._unsettled.settle(partition, progress)
 
     def _replica(self, partition: "FetchedPartition") -> "Replica":
         replicas = self._context.replicas
@@ -256,16 +288,11 @@ class _Fetch:
     # Parked
 
     def park(self) -> None:
-        is_replica = self._replica_id >= 0
-        for partition in self._session.partitions:
-            replica = self._replica(partition)
-            self._watched.append(replica)
-            if is_replica:
-                replica.watch_log_end(self)
-            else:
+        if self._unsettled is None:
+            for partition in self._session.partitions:
+                replica = self._replica(partition)
+                self._watched.append(replica)
                 replica.watch(self)
-        if is_replica:
-            self._session.parked(self._supersede)
         self._context.purgatory.park(self._request.client, self, self._message.max_wait_ms)
 
     def offset_moved(self) -> None:
@@ -283,7 +310,7 @@ class _Fetch:
             self.abandon()
             self._request.reply(self.response())
 
-    def _supersede(self) -> None:
+    def supersede(self) -> None:
         """Reply without records: the next fetch of the session is here, which reads them."""
         if self._context.purgatory.complete(self._request.client, self):
             self.abandon()
@@ -301,6 +328,8 @@ class _Fetch:
     def abandon(self) -> None:
         if self._next_read is not None:
             self._next_read.cancel()
+        if self._unsettled is not None:
+            self._unsettled.unpark(self)
         for replica in self._watched:
             replica.unwatch(self)
 
@@ -327,8 +356,16 @@ class _Fetch:
                 last = key
             topic.partitions.append(data)
             if size and isinstance(data.records, FileSlice):
-                self._context.metrics.served(size, to_follower=self._replica_id >= 0)
+                self._served(partition, size)
         return response
+
+    def _served(self, partition: "FetchedPartition", size: int) -> None:
+        """Count the records in the response for one partition."""
+        is_replica = self._replica_id >= 0
+        self._context.metrics.served(size, to_follower=is_replica)
+        if is_replica:
+            name = self._context.metadata.topic_name(partition.topic_id) or partition.topic
+            self._context.throttle.sent(name, partition.index, size)
 
 
 def _empty_data(partition: "FetchedPartition", replica: "Replica") -> PartitionData:

@@ -208,6 +208,21 @@ class Cluster:
             groups[self.leader(partition)].append(partition)
         return dict(sorted(groups.items()))
 
+    def by_known_leader(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[NodeId | None, list[TopicPartition]]:
+        """Group partitions by leader in the cached metadata, without a request.
+
+        Those without a live leader, or not in the metadata, are under None.
+        """
+        groups: dict[NodeId | None, list[TopicPartition]] = defaultdict(list)
+        for partition in sorted(partitions):
+            topic = self._topics.get(partition.topic)
+            found = None if topic is None else topic.partitions.get(partition.partition)
+            leader = None if found is None or found.leader not in self._nodes else found.leader
+            groups[leader].append(partition)
+        return dict(groups)
+
     def forget(self, topics: Iterable[str]) -> None:
         """Drop topics from the cache because their metadata proved stale."""
         for name in topics:

@@ -8,11 +8,12 @@ packages may differ in version: only Arrow data is exchanged.
 import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 PACKAGES = ("sawlog", "pyarrow", "numpy", "numba", "cramjam", "crc32c")
 PYTHON = "python"
@@ -31,12 +32,15 @@ class ExecutorDiffers(RuntimeError):
 def versions_here(packages: Iterable[str] = PACKAGES) -> Versions:
     """The versions of Python (such as 3.11) and of the packages in this process."""
     found = {PYTHON: f"{sys.version_info.major}.{sys.version_info.minor}"}
-    for package in packages:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = MISSING
-    return found
+    return found | {package: _version(package) for package in packages}
+
+
+@cache  # each lookup takes a millisecond, and every table and task needs all of them
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return MISSING
 
 
 def check_here(wanted: Mapping[str, str]) -> None:
@@ -49,12 +53,11 @@ def check_here(wanted: Mapping[str, str]) -> None:
     _checked.add(key)
 
 
-def check_executors(spark: "SparkSession", packages: Iterable[str] = PACKAGES) -> None:
+def check_executors(context: "SparkContext", packages: Iterable[str] = PACKAGES) -> None:
     """Run one small task per core and compare. ExecutorDiffers names host and package.
 
     It works even if an executor lacks this package: the task is pickled by value.
     """
-    context = spark.sparkContext
     cores = max(1, context.defaultParallelism)
     wanted = versions_here(packages)
     probe = _probe([name for name in wanted if name != PYTHON])

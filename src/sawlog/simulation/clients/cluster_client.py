@@ -1,7 +1,7 @@
 """The base of simulated clients: connections by broker id, and metadata that is asked for again
 whenever a broker does not lead or does not answer."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random as Generator
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import NodeId
 from sawlog.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from sawlog.protocol.peers import PeerConnection, PeerError
-from sawlog.protocol.record_batch import batches_in
+from sawlog.protocol.record_batch import batches_in, check_crc
 from sawlog.protocol.records import iterate
 from sawlog.protocol.schema import Message
 from sawlog.simulation.world.simulated_node import PORT
@@ -89,13 +89,21 @@ class ClusterClient:
             }
 
 
-def records_of(data: memoryview | bytes | None, position: int) -> Iterator[tuple[int, bytes]]:
-    """Yield offset and value of the records of whole batches, from the consumer's position on."""
-    if data is None:
-        return
-    view = memoryview(data)
+def read_records(
+    data: memoryview | bytes | None, position: int
+) -> tuple[tuple[tuple[int, bytes], ...], int]:
+    """Return offset and value of the records of whole batches, from the consumer's position on, and
+    its next position; CORRUPT_MESSAGE if a batch does not match its CRC."""
+    records: list[tuple[int, bytes]] = []
+    view = memoryview(data or b"")
+    next_position = position
     for start, header in batches_in(view):
         batch = view[start : start + header.size]
-        for record in iterate(batch, max_decompressed_bytes=LIMIT_BYTES):
-            if record.offset >= position:
-                yield record.offset, record.value or b""
+        check_crc(batch, header)
+        records += [
+            (record.offset, record.value or b"")
+            for record in iterate(batch, max_decompressed_bytes=LIMIT_BYTES)
+            if record.offset >= position
+        ]
+        next_position = max(next_position, header.next_offset)
+    return tuple(records), next_position

@@ -55,11 +55,14 @@ class ProducerClient(ClusterClient):
         *,
         acks: int,
         is_idempotent: bool,
+        keys: int = 0,
     ) -> None:
+        """With `keys` the records have that many different keys, else all the same."""
         super().__init__(cluster, name, topic, seed)
         self._history = history
         self._acks = acks
         self._is_idempotent = is_idempotent
+        self._keys = keys
         self._producer_id = NO_PRODUCER_ID
         self._sequences: dict[int, int] = {}
         self._batch: list[Write] = []
@@ -89,7 +92,8 @@ class ProducerClient(ClusterClient):
         self._count += 1
         value = f"{self.name}:{self._count}".encode()
         now_ms = self.schedule.monotonic_ms()
-        return Write(self.name, partition, value, self._acks, self._is_idempotent, now_ms)
+        key = b"key-%d" % self.generator.randrange(self._keys) if self._keys else b"k"
+        return Write(self.name, partition, value, self._acks, self._is_idempotent, now_ms, key=key)
 
     def _ask_producer_id(self) -> None:
         def answered(response: Any) -> None:
@@ -118,7 +122,8 @@ class ProducerClient(ClusterClient):
     def _encode(self, partition: int) -> bytes:
         now_ms = self.schedule.now_ms()
         records = [
-            Record(place, now_ms, b"k", write.value, ()) for place, write in enumerate(self._batch)
+            Record(place, now_ms, write.key, write.value, ())
+            for place, write in enumerate(self._batch)
         ]
         sequence = self._sequences.get(partition, 0)
         return bytes(

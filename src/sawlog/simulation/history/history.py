@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from sawlog.simulation.cluster_profile import Cleanup
+
 UNKNOWN_OFFSET = -1
 ACKS_ALL = -1
 
@@ -40,6 +42,7 @@ class Write:
     offset: int = UNKNOWN_OFFSET
     ended_ms: int = -1
     may_repeat: bool = False
+    key: bytes = b"k"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,21 @@ class History:
     producer_ids: list[int] = field(default_factory=list)
     out_of_range: list[Poll] = field(default_factory=list)
     """Polls whose position the leader refused, though it has served the records below it."""
+    corrupt_responses: int = 0
+    """Fetch responses with a batch that did not match its CRC."""
+    cleanup: Cleanup = Cleanup.NONE
+    start_offsets: dict[int, int] = field(default_factory=dict)
+    """By partition: the highest log start offset of a replica, if records were deleted."""
     last_reads: dict[int, list[tuple[int, bytes]]] = field(default_factory=dict)
     """By partition: everything in the log, read from the start after all faults have healed."""
     committed: dict[tuple[str, int], int] = field(default_factory=dict)
     """By group and partition: the highest acknowledged commit."""
     on_acknowledged: Callable[[Write], None] | None = None
     """Called with each write in the event that acknowledges it."""
+
+    @property
+    def is_compacted(self) -> bool:
+        return self.cleanup is Cleanup.COMPACTION
 
     def count(self, outcome: Outcome) -> int:
         return sum(write.outcome is outcome for write in self.writes)

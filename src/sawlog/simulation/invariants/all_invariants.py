@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from sawlog.simulation.cluster_profile import Cleanup, ClusterProfile
 from sawlog.simulation.invariants.committed_records import CommittedRecords
+from sawlog.simulation.invariants.compacted_records import CompactedRecords
 from sawlog.simulation.invariants.follower_progress import RecordedProgress
 from sawlog.simulation.invariants.in_sync_members import InSyncMembers
 from sawlog.simulation.invariants.in_sync_replicas import InSyncReplicas
@@ -16,18 +18,17 @@ if TYPE_CHECKING:
     from sawlog.simulation.world.simulated_cluster import SimulatedCluster
 
 
-def all_invariants(
-    cluster: "SimulatedCluster", *, commits_on_flush: bool = True
-) -> list[Invariant]:
+def all_invariants(cluster: "SimulatedCluster", profile: ClusterProfile) -> list[Invariant]:
     """New checkers for one run; they remember what they have seen of it."""
     return [
         CommittedRecords(),
-        InSyncReplicas(commits_on_flush=commits_on_flush),
+        CompactedRecords(),
+        InSyncReplicas(cluster),
         InSyncMembers(cluster),
         Watermarks(),
         LeaderEpochsIncrease(),
         EpochCache(),
         RecordedProgress(cluster),
-        RebuiltProducerStates(),
+        RebuiltProducerStates(is_cleaned=profile.cleanup is not Cleanup.NONE),
         StoreWrites(cluster),
     ]

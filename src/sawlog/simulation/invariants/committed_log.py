@@ -9,6 +9,7 @@ from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicId, TopicPartition
 from sawlog.core.ports import FileSlice
 from sawlog.protocol.record_batch import BatchHeader, batches_in
+from sawlog.protocol.records import Record, iterate
 from sawlog.simulation.invariants.violation import Violation
 from sawlog.storage.log import Log
 
@@ -22,6 +23,7 @@ class Batch(NamedTuple):
     next_offset: int
     leader_epoch: int
     crc: int
+    max_timestamp: int
 
 
 class PartitionKey(NamedTuple):
@@ -36,23 +38,53 @@ class PartitionKey(NamedTuple):
 
 @dataclass(slots=True)
 class CommittedLog:
-    """The batches below `high_watermark`, the highest that any leader has ever had."""
+    """The batches below `high_watermark`, the highest that any leader has ever had; of a compacted
+    partition the records, too, because each replica makes its own batches of them."""
 
     key: PartitionKey
     high_watermark: int = 0
     batches: dict[int, Batch] = field(default_factory=dict)
     stored: PartitionState | None = None
     """The partition's state in the store."""
+    start_offset: int = 0
+    """The highest log start offset of a replica that deleted records with a reason."""
+    is_compacted: bool = False
+    records: dict[int, Record] = field(default_factory=dict)
+    last_offsets: dict[bytes | None, int] = field(default_factory=dict)
+    """Of each key of a compacted partition."""
 
     def learn(self, log: Log, high_watermark: int) -> None:
         """Add what a leader has committed."""
         for batch in batches_between(log, self.high_watermark, high_watermark):
             self.batches[batch.base_offset] = batch
+        if self.is_compacted:
+            for record in records_between(log, self.high_watermark, high_watermark):
+                self.records[record.offset] = record
+                self.last_offsets[record.key] = record.offset
         self.high_watermark = high_watermark
 
 
 def batches_between(log: Log, start: int, end: int) -> Iterator[Batch]:
     """Yield the batches of a log that lie in this range of offsets."""
+    for header, _ in _whole_batches(log, start, end):
+        yield Batch(
+            header.base_offset,
+            header.next_offset,
+            header.leader_epoch,
+            header.crc,
+            header.max_timestamp,
+        )
+
+
+def records_between(log: Log, start: int, end: int) -> Iterator[Record]:
+    """Yield the records of a log that lie in this range of offsets."""
+    for _, batch in _whole_batches(log, start, end):
+        for record in iterate(batch, max_decompressed_bytes=READ_BYTES):
+            if start <= record.offset < end:
+                yield record
+
+
+def _whole_batches(log: Log, start: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
     offset = max(start, log.start_offset)
     while offset < end:
         try:
@@ -62,18 +94,21 @@ def batches_between(log: Log, start: int, end: int) -> Iterator[Batch]:
         if found is None:
             return
         before = offset
-        for header in _headers(log, found, offset):
+        for header, batch in _read_batches(log, found, offset):
             if header.next_offset > offset:
-                yield Batch(header.base_offset, header.next_offset, header.leader_epoch, header.crc)
+                yield header, batch
                 offset = header.next_offset
         if offset == before:
             return
 
 
-def _headers(log: Log, found: FileSlice, offset: int) -> Iterator[BatchHeader]:
+def _read_batches(
+    log: Log, found: FileSlice, offset: int
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    view = memoryview(found.read())
     try:
-        for _, header in batches_in(memoryview(found.read())):
-            yield header
+        for position, header in batches_in(view):
+            yield header, view[position : position + header.size]
     except KafkaError as error:
         raise Violation(
             "1",

@@ -47,12 +47,17 @@ class InSyncMembers(NoInvariant):
                 f"earlier epoch {member.broker_epoch}; it is {broker.epoch} now",
             )
         replica, committed = self._replica(change, member), change.partition.high_watermark
-        if replica is not None and replica.log.flushed_offset < committed:
+        if replica is not None and self._reached(replica) < committed:
             raise Violation(
                 "7",
                 f"{change.partition.key}: broker {member.node} joined the in-sync set with "
-                f"{replica.log.flushed_offset} flushed; {committed} was committed",
+                f"{self._reached(replica)} flushed (or written, with flush.policy=os); {committed} "
+                "was committed",
             )
+
+    def _reached(self, replica: "Replica") -> int:
+        log = replica.log
+        return log.flushed_offset if self._cluster.commits_on_flush else log.end_offset
 
     def _restarted(self, change: StateChange, entry: InSyncMember, member: InSyncMember) -> None:
         """The entry has a new broker epoch. That process has what it had as a member; how much of
@@ -113,4 +118,10 @@ class InSyncMembers(NoInvariant):
                 "16",
                 f"{key}: broker {leader} was elected with the directory {directory}; the in-sync "
                 f"set has {member.directory_id}",
+            )
+        if not self._cluster.nodes[leader].has_log_of(member):
+            raise Violation(
+                "16",
+                f"{key}: broker {leader} was elected, whose machine lost its power after epoch "
+                f"{member.broker_epoch} without a flush",
             )

@@ -70,7 +70,7 @@ class EpochCache(NoInvariant):
         for batch in batches_between(change.replica.log, start, now.end_offset):
             known = -1
             for entry in entries:
-                if entry.start_offset <= batch.base_offset:
+                if entry.start_offset <= max(batch.base_offset, now.start_offset):
                     known = entry.epoch
             if known != batch.leader_epoch:
                 raise Violation(

@@ -37,6 +37,8 @@ class Liveness:
             for index, state in enumerate(topic.partitions):
                 if state.leader == NO_NODE:
                     return f"{topic.name}-{index} has no leader: {state}"
+                if state.adding or state.removing:
+                    return f"{topic.name}-{index} is still being reassigned: {state}"
                 if set(state.isr) != set(state.replicas):
                     return f"{topic.name}-{index} has the in-sync set {state.isr}: {state}"
         acknowledged = {

@@ -45,12 +45,10 @@ class ReplicaChange:
 
     @property
     def is_in_sync(self) -> bool:
-        """Whether the stored in-sync set has the replica, with the directory that it runs on."""
-        stored, broker = self.partition.stored, self.node.broker
+        """Whether the stored in-sync set has the replica, with the log that it runs on."""
+        stored = self.partition.stored
         member = None if stored is None else stored.member(self.node.id)
-        if member is None or broker is None:
-            return False
-        return member.directory_id == broker.components.directory.directory_id
+        return member is not None and self.node.broker is not None and self.node.has_log_of(member)
 
     @property
     def leads(self) -> bool:
@@ -95,8 +93,15 @@ class Invariant(Protocol):
 class Observer:
     """Keeps the last known state of all replicas, and the truth about all partitions."""
 
-    def __init__(self, cluster: "SimulatedCluster", invariants: Sequence[Invariant]) -> None:
+    def __init__(
+        self,
+        cluster: "SimulatedCluster",
+        invariants: Sequence[Invariant],
+        *,
+        is_compacted: bool = False,
+    ) -> None:
         self._cluster = cluster
+        self._is_compacted = is_compacted
         self._invariants = invariants
         self._seen: dict[NodeId, dict[PartitionKey, tuple[Replica, Seen]]] = {}
         self._states: list[StateChange] = []
@@ -154,7 +159,7 @@ class Observer:
     def partition(self, key: PartitionKey) -> CommittedLog:
         found = self.partitions.get(key)
         if found is None:
-            found = self.partitions[key] = CommittedLog(key)
+            found = self.partitions[key] = CommittedLog(key, is_compacted=self._is_compacted)
         return found
 
     def _note(self, change: ReplicaChange) -> None:

@@ -2,18 +2,23 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from random import Random as Generator
 
 from sawlog.cluster.metadata_image import InSyncMember
-from sawlog.cluster.znodes import PartitionState
-from sawlog.core.ids import NodeId
+from sawlog.cluster.znodes import PartitionState, decode_assignment, topic_path
+from sawlog.core.ids import NodeId, PartitionIndex, TopicName, TopicPartition
 from sawlog.core.store import SessionState
+from sawlog.protocol.record_batch import HEADER_SIZE, read_header
+from sawlog.simulation.clients.admin_client import AdminClient
 from sawlog.simulation.simulated_network import NO_FAULTS, NetworkFaults
 from sawlog.simulation.world.faults import Fault, FaultKind
 from sawlog.simulation.world.simulated_cluster import SimulatedCluster
 from sawlog.simulation.world.simulated_node import SimulatedNode
+from sawlog.simulation.world.workload import OFFSETS_TOPIC
 
 SLOW_NETWORK = NetworkFaults(clogs=0.1, clog_ms=300)
 LOSSY_NETWORK = NetworkFaults(breaks=0.02, half_open=0.3)
+MAX_PARTITIONS = 5
 QUICK_RESTART_MS = 1_000
 
 
@@ -25,15 +30,29 @@ class FaultInjector:
     a stored in-sync set has a lost directory, no fault begins by which other members leave first:
     they may only be restarted within their sessions. Once the sets are without the lost directory,
     everything may fail again.
+
+    With `flush.policy=os` the same holds for a power loss: an unclean stop counts as a damaged
+    directory, so nothing acknowledged is lost if the other members of each in-sync set stay until
+    the controller has removed the one that came back. Instead of other power losses the process is
+    killed, which loses nothing on any number of brokers.
     """
 
     def __init__(
-        self, cluster: SimulatedCluster, partitions: Callable[[], Iterable[PartitionState]]
+        self,
+        cluster: SimulatedCluster,
+        partitions: Callable[[], Iterable[PartitionState]],
+        admin: AdminClient,
+        min_replicas: int,
+        max_replicas: int,
     ) -> None:
-        """`partitions` returns the stored state of each partition."""
+        """`partitions` returns the stored state of each partition; reassignments give each one
+        `min_replicas` to `max_replicas`."""
         self._cluster = cluster
         self._partitions = partitions
+        self._admin = admin
+        self._replica_counts = range(min_replicas, max_replicas + 1)
         self._lost_directories: set[str] = set()
+        self._lost_members: set[InSyncMember] = set()
         self._begin: dict[FaultKind, Callable[[Fault, SimulatedNode], None]] = {
             FaultKind.KILL: self._kill,
             FaultKind.POWER_LOSS: self._power_loss,
@@ -53,6 +72,9 @@ class FaultInjector:
             FaultKind.ISOLATION: self._isolate,
             FaultKind.SLOW_NETWORK: self._slow_network,
             FaultKind.LOSSY_NETWORK: self._lossy_network,
+            FaultKind.REASSIGNMENT: self._reassign,
+            FaultKind.NEW_PARTITION: self._add_partition,
+            FaultKind.FLIPPED_BIT: self._flip_bit,
         }
         self.count = 0
         self._is_healed = False
@@ -84,7 +106,7 @@ class FaultInjector:
             if node.store is not None:
                 node.store.resume()
             if node.is_offline:
-                node.lose_power()
+                self._lose_power(node)
             if not node.is_running:
                 node.boot()
             if node.clock.offset_ms:
@@ -109,12 +131,25 @@ class FaultInjector:
 
     def _power_loss(self, fault: Fault, node: SimulatedNode) -> None:
         if node.is_running:
-            node.lose_power()
+            self._lose_power(node)
             self._boot_later(fault, node)
 
     def _power_loss_of_all(self, fault: Fault, _: SimulatedNode) -> None:
+        begin = self._power_loss if self._cluster.commits_on_flush else self._kill
         for node in self._cluster.nodes.values():
-            self._power_loss(fault, node)
+            begin(fault, node)
+
+    def _lose_power(self, node: SimulatedNode) -> None:
+        """Crash the machine, or only the process if unflushed records must not be lost now."""
+        if not self._cluster.commits_on_flush:
+            store = node.store
+            assert store is not None
+            if self._is_healed or store.has_calls_under_way or not self._may_lose(node):
+                node.kill()
+                return
+            members = (state.member(node.id) for state in self._partitions())
+            self._lost_members |= {each for each in members if each is not None}
+        node.lose_power()
 
     def _stop(self, fault: Fault, node: SimulatedNode) -> None:
         if node.is_serving:
@@ -159,6 +194,11 @@ class FaultInjector:
 
     def _is_sound(self, member: InSyncMember) -> bool:
         node = self._cluster.nodes[member.node]
+        if node.broker is None or not (
+            self._cluster.commits_on_flush
+            or member.broker_epoch == node.broker.components.member.broker_epoch
+        ):
+            return False
         return (
             node.is_connected
             and node.directory_id == member.directory_id
@@ -167,15 +207,19 @@ class FaultInjector:
         )
 
     def _has_lost_member(self) -> bool:
-        lost = self._lost_directories
-        return bool(lost) and any(
-            each.directory_id in lost for state in self._partitions() for each in state.members
+        directories, members = self._lost_directories, self._lost_members
+        return bool(directories or members) and any(
+            each.directory_id in directories or each in members
+            for state in self._partitions()
+            for each in state.members
         )
 
     def _is_quick_restart(self, fault: Fault) -> bool:
-        """Whether the fault restarts a broker that is registered, long before its session ends."""
+        """Whether the fault restarts a broker that is registered, long before its session ends, and
+        that stays in its in-sync sets."""
         return (
-            fault.kind in (FaultKind.KILL, FaultKind.POWER_LOSS)
+            self._cluster.commits_on_flush
+            and fault.kind in (FaultKind.KILL, FaultKind.POWER_LOSS)
             and fault.duration_ms <= QUICK_RESTART_MS
             and self._cluster.nodes[fault.node].is_connected
         )
@@ -194,7 +238,7 @@ class FaultInjector:
         """The directory goes offline; after a while the process is restarted, or the machine."""
         if node.is_running:
             node.disk.fails_syncs = True
-            end = node.lose_power if fault.amount else node.kill
+            end = partial(self._lose_power, node) if fault.amount else node.kill
             self._later(fault, partial(self._replace_process, node, end))
 
     def _replace_process(self, node: SimulatedNode, end: Callable[[], None]) -> None:
@@ -202,6 +246,30 @@ class FaultInjector:
         if node.is_offline:
             end()
             node.boot()
+
+    def _flip_bit(self, fault: Fault, node: SimulatedNode) -> None:
+        generator = Generator(fault.amount)
+        self.flip_bit(node, generator.randrange(self._partition_count()), generator)
+
+    def flip_bit(self, node: SimulatedNode, partition: int, generator: Generator) -> None:
+        """Damage a committed and flushed record of a replica of the topic, if there is one."""
+        name = TopicPartition(TopicName(self._admin.topic), PartitionIndex(partition))
+        replica = None if node.broker is None else node.broker.replicas.by_partition.get(name)
+        if replica is None:
+            return
+        log = replica.log
+        end = min(log.flushed_offset, replica.high_watermark)
+        if end <= log.start_offset:
+            return
+        offset = generator.randrange(log.start_offset, end)
+        batch = log.read(offset, 1, limit_offset=end, whole_first_batch=True)
+        if batch is not None:
+            size = read_header(batch.read()).size
+            position = batch.position + generator.randrange(HEADER_SIZE, size)
+            node.disk.flip_bit(batch.file.path, position, generator.randrange(8))
+            self._cluster.trace.note(
+                f"{name} on broker {node.id}: a bit of the batch with offset {offset} flips"
+            )
 
     def _slow_disk(self, fault: Fault, node: SimulatedNode) -> None:
         if node.is_running:
@@ -231,6 +299,30 @@ class FaultInjector:
         if service.is_available:
             service.stop()
             self._later(fault, lambda: None if service.is_available else service.start())
+
+    # Replicas and partitions
+
+    def _reassign(self, fault: Fault, node: SimulatedNode) -> None:
+        """Move a partition to other replicas, in the order that `amount` decides."""
+        generator = Generator(fault.amount)
+        topic, index = generator.choice(
+            [(self._admin.topic, index) for index in range(self._partition_count())]
+            + [(OFFSETS_TOPIC, 0)]
+        )
+        brokers = list(self._cluster.nodes)
+        generator.shuffle(brokers)
+        count = generator.choice(self._replica_counts)
+        self._cluster.trace.note(f"{topic}-{index}: is to move to {brokers[:count]}")
+        self._admin.reassign(node.id, topic, index, brokers[:count])
+
+    def _partition_count(self) -> int:
+        node = self._cluster.service.tree.get(topic_path(self._admin.topic))
+        return len(decode_assignment(node).replicas)
+
+    def _add_partition(self, _: Fault, node: SimulatedNode) -> None:
+        count = self._partition_count()
+        if count < MAX_PARTITIONS:
+            self._admin.add_partition(node.id, self._admin.topic, count + 1)
 
     # The network
 

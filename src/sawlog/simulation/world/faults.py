@@ -29,12 +29,16 @@ class FaultKind(Enum):
     ISOLATION = "isolation"
     SLOW_NETWORK = "slow network"
     LOSSY_NETWORK = "lossy network"
+    REASSIGNMENT = "reassignment"
+    NEW_PARTITION = "new partition"
+    FLIPPED_BIT = "flipped bit"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`amount` is the offset of a clock jump, the other broker of a cut, or whether the machine of
-    a failed fsync is restarted (1) or only the process (0)."""
+    """`amount` is the offset of a clock jump, the other broker of a cut, whether the machine of a
+    failed fsync is restarted (1) or only the process (0), or the choice of partition and replicas
+    of a reassignment, or of the bit to flip."""
 
     at_ms: int
     kind: FaultKind
@@ -43,18 +47,23 @@ class Fault:
     amount: int = 0
 
     def __str__(self) -> str:
+        if self.kind in (FaultKind.REASSIGNMENT, FaultKind.NEW_PARTITION):
+            return f"{self.kind.value} through broker {self.node}"
         return f"{self.kind.value} of broker {self.node} for {self.duration_ms} ms"
 
 
 DURATIONS_MS = (50, 300, 1_000, 3_000, 8_000)
 GAPS_MS = (20, 100, 300, 1_000, 3_000)
 FIRST_FAULT_MS = 500
+NOT_PLANNED = frozenset({FaultKind.FLIPPED_BIT})
+"""Faults of scenarios only: a leader does not learn from consumers that a batch is corrupt."""
 
 
 def plan_faults(seed: int, brokers: int, duration_ms: int) -> list[Fault]:
     """Draw the faults of a run. Each run has some kinds only, so that rare combinations occur."""
     generator = Generator(seed * 7_919 + 13)
-    kinds = [kind for kind in FaultKind if generator.random() < 0.4] or list(FaultKind)
+    planned = [kind for kind in FaultKind if kind not in NOT_PLANNED]
+    kinds = [kind for kind in planned if generator.random() < 0.4] or planned
     faults: list[Fault] = []
     at_ms = FIRST_FAULT_MS
     while at_ms < duration_ms:
@@ -66,6 +75,8 @@ def plan_faults(seed: int, brokers: int, duration_ms: int) -> list[Fault]:
             amount = generator.choice((-3_600_000, -5_000, 5_000, 3_600_000))
         elif kind is FaultKind.FAILED_FSYNC:
             amount = generator.randrange(2)
+        elif kind is FaultKind.REASSIGNMENT:
+            amount = generator.randrange(1 << 16)
         duration = generator.choice(DURATIONS_MS)
         faults.append(Fault(at_ms, kind, node, duration, amount))
         at_ms += generator.choice(GAPS_MS)

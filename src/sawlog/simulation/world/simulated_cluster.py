@@ -6,6 +6,8 @@ checkers look only at those.
 
 from typing import TYPE_CHECKING
 
+from sawlog.core.config import BrokerConfig
+from sawlog.core.config_broker import FLUSH_BEFORE_COMMIT
 from sawlog.core.ids import NodeId
 from sawlog.simulation.schedule import Schedule
 from sawlog.simulation.simulated_network import SimulatedNetwork
@@ -48,6 +50,7 @@ class SimulatedCluster:
             "offsets.topic.replication.factor": str(replication_factor),
             **(settings or {}),
         }
+        self.commits_on_flush = BrokerConfig(settings)["flush.policy"] == FLUSH_BEFORE_COMMIT
         self.nodes = {
             NodeId(number): SimulatedNode(self, NodeId(number), settings, seed * 101 + number)
             for number in range(1, brokers + 1)

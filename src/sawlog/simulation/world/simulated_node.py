@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from sawlog.broker.assembly import Ports, assemble
 from sawlog.broker.broker import Broker
 from sawlog.cluster.broker_registration import Registration
+from sawlog.cluster.metadata_image import InSyncMember
+from sawlog.cluster.znodes import broker_path
 from sawlog.core.config import BrokerConfig
 from sawlog.core.ids import NodeId
 from sawlog.core.store import SessionState
@@ -44,6 +46,8 @@ class SimulatedNode:
         self.clock = ProcessClock(cluster.schedule)
         self.disk = SimulatedDisk(self._defer)
         self.lives = 0
+        self._lost_epoch = -1
+        """The newest broker epoch at the last power loss."""
         self.broker: Broker | None = None
         self.process: Process | None = None
         self.store: SimulatedStore | None = None
@@ -69,6 +73,13 @@ class SimulatedNode:
     def directory_id(self) -> str:
         """The id of the data directory of the running process; empty without one."""
         return "" if self.broker is None else self.broker.components.directory.directory_id
+
+    def has_log_of(self, member: InSyncMember) -> bool:
+        """Whether the running broker must have everything that it had as this member of an in-sync
+        set: it has the same directory, and with `flush.policy=os` no power loss came between."""
+        return self.directory_id == member.directory_id and (
+            self._cluster.commits_on_flush or member.broker_epoch > self._lost_epoch
+        )
 
     @property
     def is_offline(self) -> bool:
@@ -111,6 +122,9 @@ class SimulatedNode:
     def lose_power(self) -> None:
         """Crash the machine; the disk keeps what was synced, and perhaps more."""
         self._cluster.trace.note(f"broker {self.id} loses power")
+        stat = self._cluster.service.tree.exists(broker_path(self.id))
+        if stat is not None:
+            self._lost_epoch = stat.created
         self._end_process(silently=True)
         self.disk.power_loss(self.random)
 

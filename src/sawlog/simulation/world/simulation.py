@@ -8,10 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sawlog.cluster.znodes import PartitionState
+from sawlog.simulation.clients.admin_client import AdminClient
+from sawlog.simulation.cluster_profile import ClusterProfile
 from sawlog.simulation.history.checks import check_history
 from sawlog.simulation.history.history import Outcome
 from sawlog.simulation.invariants.acknowledgements import Acknowledgements
 from sawlog.simulation.invariants.all_invariants import all_invariants
+from sawlog.simulation.invariants.deleted_records import DeletedRecords
 from sawlog.simulation.invariants.liveness import Liveness
 from sawlog.simulation.invariants.observer import Observer
 from sawlog.simulation.invariants.violation import Violation
@@ -29,11 +32,13 @@ MAX_EVENTS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:
-    """`duration_ms` is the simulated time in which faults happen."""
+    """`duration_ms` is the simulated time in which faults happen; without a profile, the seed
+    decides it."""
 
     brokers: int = 3
     duration_ms: int = 20_000
     replication_factor: int = 3
+    profile: ClusterProfile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +80,21 @@ class Simulation:
             faults = plan_faults(seed, options.brokers, options.duration_ms)
         self.faults = faults
         self._factor = min(options.replication_factor, options.brokers)
-        self.cluster = SimulatedCluster(seed, options.brokers, self._factor)
-        self.workload = ClusterWorkload(self.cluster, seed, self._factor)
+        self.profile = options.profile or ClusterProfile.of(seed)
+        self.cluster = SimulatedCluster(
+            seed, options.brokers, self._factor, self.profile.broker_settings
+        )
+        self.cluster.trace.note(f"a cluster with {self.profile}")
+        self.workload = ClusterWorkload(self.cluster, seed, self._factor, self.profile)
         acknowledgements = Acknowledgements(self.cluster.schedule, TOPIC, self.workload.min_in_sync)
         self.workload.history.on_acknowledged = acknowledgements.acknowledged
-        invariants = [*all_invariants(self.cluster), acknowledgements]
-        self.observer = Observer(self.cluster, invariants)
-        self.injector = FaultInjector(self.cluster, self._stored_states)
+        deleted = DeletedRecords(TOPIC, self.profile.cleanup, self.workload.deleted)
+        invariants = [*all_invariants(self.cluster, self.profile), deleted, acknowledgements]
+        self.observer = Observer(self.cluster, invariants, is_compacted=self.profile.is_compacted)
+        admin = AdminClient(self.cluster, "administrator", TOPIC, seed + 67)
+        self.injector = FaultInjector(
+            self.cluster, self._stored_states, admin, self.workload.min_in_sync, self._factor
+        )
         self.events = 0
         self._errors = _ErrorLines()
 
@@ -129,6 +142,11 @@ class Simulation:
         workload.read_everything()
         self._run_until(lambda: workload.has_read_everything, RECOVERY_MS, "all records are read")
         cluster.trace.count(repr(sorted(workload.history.last_reads.items())))
+        workload.history.start_offsets = {
+            key.name.partition: partition.start_offset
+            for key, partition in self.observer.partitions.items()
+            if key.name.topic == TOPIC
+        }
         check_history(workload.history)
 
     def _stored_states(self) -> list[PartitionState]:

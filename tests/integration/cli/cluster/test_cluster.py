@@ -5,8 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from sawlog.client import Admin
+from sawlog.client import Admin, Producer
+from sawlog.client.admin.configs import Resource
 from sawlog.client.net.leader_requests import partition_of
+from sawlog.core.config_api import ConfigSource, ResourceType
+from sawlog.core.config_throttle import THROTTLED_RATES, THROTTLED_REPLICAS
 from support.cli.command_line import Sawlog, rows
 from support.cli.terminal import terminal
 from support.server.broker_cluster import BrokerCluster
@@ -151,8 +154,21 @@ def test_preferred_leaders_are_elected(
     elected = rows(sawlog("cluster", "elect", "--topic", topic))
     assert elected[1:] == [[topic, "0", "1", "->", "3"]]
     assert leaders(admin, topic) == [3, 1]
-    sawlog("cluster", "elect", "--topic", topic)
+    assert sawlog.json("cluster", "elect", "--topic", topic) == []
     assert "no partition needs an election" in sawlog.stderr
+
+
+def test_elections_are_printed_as_json(
+    sawlog: Sawlog, admin: Admin, broker_cluster: BrokerCluster, place: Place
+) -> None:
+    topic = place([3, 1])
+    entry = {"topic": topic, "partition": 0, "old_leader": 1}
+    with broker_cluster.stopped(3):
+        refused = sawlog("cluster", "elect", "--topic", topic, "--json", code=1)
+        error = "PREFERRED_LEADER_NOT_AVAILABLE"
+        assert json.loads(refused) == [entry | {"new_leader": 1, "error": error}]
+    elected = sawlog.json("cluster", "elect", "--topic", topic)
+    assert elected == [entry | {"new_leader": 3, "error": None}]
 
 
 def test_an_unclean_election_needs_a_confirmation(
@@ -205,6 +221,9 @@ def test_a_drained_broker_has_no_replicas(sawlog: Sawlog, admin: Admin, place: P
         (["reassign", "--to", "1", "--add-broker", "2"], 2, "not both"),
         (["reassign", "--to", "one"], 2, "'one' is not an integer"),
         (["reassign", "--to", "1", "--topic", "missing"], 1, "missing"),
+        (["reassign", "--to", "1", "--throttle", "0"], 2, "'0' is not an integer from 1"),
+        (["reassign", "--cancel", "--throttle", "1"], 2, "it takes no --throttle"),
+        (["drain", "1", "--leaders-only", "--throttle", "1"], 2, "it takes no --throttle"),
         (["drain", "8"], 1, "there is no broker 8; the brokers are 1, 2, 3"),
         (["elect", "--topic", "missing"], 1, "missing"),
     ],
@@ -239,3 +258,58 @@ def test_no_reachable_broker_has_its_own_exit_code(
     monkeypatch.setenv("SAWLOG_BOOTSTRAP", "127.0.0.1:1")
     sawlog("cluster", "status", code=3)
     assert "no broker can be reached" in sawlog.stderr
+
+
+def throttles(admin: Admin, topic: str) -> dict[str, str | None]:
+    """The settings of a throttle that the topic and the brokers have."""
+    resources = [Resource(ResourceType.TOPIC, topic)]
+    resources += [Resource(ResourceType.BROKER, str(node)) for node in (1, 2, 3)]
+    return {
+        f"{resource.name} {entry.name}": entry.value
+        for resource in resources
+        for entry in admin.describe_configs(
+            [resource], names=[*THROTTLED_RATES, *THROTTLED_REPLICAS]
+        )[resource]
+        if entry.source in (ConfigSource.TOPIC, ConfigSource.BROKER)
+    }
+
+
+def test_a_throttled_reassignment_is_slow_until_its_throttle_changes(
+    sawlog: Sawlog, admin: Admin, broker_cluster: BrokerCluster, place: Place
+) -> None:
+    topic = place([1], [2])
+    with Producer(broker_cluster.bootstrap) as producer:
+        for _ in range(40):
+            producer.send(topic, b"x" * 100_000, partition=0)
+    scope = ("cluster", "reassign", "--topic", topic)
+    arguments = (*scope, "--to", "3", "--throttle", "1000", "--yes")
+    with terminal(*arguments, bootstrap=broker_cluster.bootstrap) as shown:
+        shown.read_until("moving")
+        rates = {f"{node} {name}": "1000" for node in (1, 2, 3) for name in THROTTLED_RATES}
+        replicas_of = {
+            f"{topic} leader.replication.throttled.replicas": "0:1,1:2",
+            f"{topic} follower.replication.throttled.replicas": "0:3,1:3",
+        }
+        assert throttles(admin, topic) == rates | replicas_of
+        assert shown.interrupt() == 130
+        assert b"removes its throttle" in shown.shown
+    assert partition_of(topic, 0) in admin.list_partition_reassignments(), "1 MB in 11 s at most"
+    sawlog(*scope, "--resume", "--throttle", "1000000000")
+    assert "throttled: each broker sends and receives at most 954 MiB/s" in sawlog.stderr
+    assert "the throttle was removed" in sawlog.stderr
+    assert replicas(admin, topic) == [(3,), (3,)]
+    assert throttles(admin, topic) == {}
+
+
+def test_a_cancelled_reassignment_and_a_drain_remove_their_throttle(
+    sawlog: Sawlog, admin: Admin, broker_cluster: BrokerCluster, place: Place
+) -> None:
+    topic = place([3, 1])
+    sawlog("cluster", "drain", "3", "--throttle", "100000000", "--yes")
+    assert "the throttle was removed" in sawlog.stderr
+    assert replicas(admin, topic) == [(1, 2)]
+    assert throttles(admin, topic) == {}
+    sawlog("topics", "alter", topic, "--config", "follower.replication.throttled.replicas=*")
+    sawlog("cluster", "reassign", "--topic", topic, "--cancel")
+    assert "the throttle was removed" in sawlog.stderr
+    assert throttles(admin, topic) == {}

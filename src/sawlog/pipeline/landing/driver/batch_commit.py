@@ -22,7 +22,6 @@ from sawlog.pipeline.landing.driver.dead_letters import (
     revert_dead_letters,
 )
 from sawlog.pipeline.landing.driver.events import LandedBatch
-from sawlog.pipeline.landing.driver.query_run import BatchCommitter
 from sawlog.pipeline.landing.driver.schema_merge import merge_task_schemas
 from sawlog.pipeline.landing.driver.table_setup import PreparedTable
 from sawlog.pipeline.landing.failures import tagged_failures
@@ -39,13 +38,13 @@ from sawlog.pipeline.landing.task.task_report import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark import SparkContext
 
 _ROUNDS = 4  # of parsing again; another driver may add columns meanwhile
 
 
-class LandingCommitter(BatchCommitter):
-    """Commits the batches of one run of one landed table."""
+class LandingCommitter:
+    """Commits the batches of one run of one landed table, one at a time."""
 
     def __init__(
         self,
@@ -55,7 +54,6 @@ class LandingCommitter(BatchCommitter):
         landed: Callable[[LandedBatch], None],
         commit_to_group: Callable[[dict[TopicPartition, int]], object],
     ) -> None:
-        super().__init__()
         self._parameters = parameters
         self._table = ready.table
         self._dead = ready.dead
@@ -63,18 +61,11 @@ class LandingCommitter(BatchCommitter):
         self._landed = landed
         self._commit_to_group = commit_to_group
 
-    def commit_batch(self, frame: "DataFrame", batch_id: int) -> None:  # noqa: ARG002
-        began_s = time.monotonic()
-        reports = [read_report(row[0]) for row in frame.collect()]
-        with self.commit_lock:
-            if reports and self.accepts_batches:
-                self.commit(frame.sparkSession, reports, began_s)
-
     def commit(
-        self, spark: "SparkSession", reports: Sequence[TaskReport], began_s: float
+        self, context: "SparkContext", reports: Sequence[TaskReport], began_s: float
     ) -> LandedBatch | None:
         """Commit a batch as one version; None if the table already has it."""
-        schema, fitting = self._fit_schemas(spark, reports)
+        schema, fitting = self._fit_schemas(context, reports)
         spans = batch_spans(fitting)
         done = self._commit_tables(schema, fitting, spans)
         ends = {partition: span.end for partition, span in spans.items()}
@@ -94,7 +85,6 @@ class LandingCommitter(BatchCommitter):
             time.monotonic() - began_s,
             ends,
         )
-        self.rows += landed.rows + landed.bad_rows
         self._landed(landed)
         return landed
 
@@ -134,7 +124,7 @@ class LandingCommitter(BatchCommitter):
         return check_offsets(self._table.offsets(self._parameters.group), spans) is OffsetCheck.NEXT
 
     def _fit_schemas(
-        self, spark: "SparkSession", reports: Sequence[TaskReport]
+        self, context: "SparkContext", reports: Sequence[TaskReport]
     ) -> tuple["pa.Schema", list[TaskReport]]:
         """Parse ranges again whose files conflict with the others, and add new columns to the
         table.
@@ -154,7 +144,7 @@ class LandingCommitter(BatchCommitter):
                     continue  # another driver added conflicting columns first
                 return schema, fitting
             renewed = parse_again(
-                spark, self._parameters, schema, [fitting[place] for place in to_reparse]
+                context, self._parameters, schema, [fitting[place] for place in to_reparse]
             )
             for place, report in zip(to_reparse, renewed, strict=True):
                 _discard(self._table, self._dead, fitting[place])
@@ -163,7 +153,7 @@ class LandingCommitter(BatchCommitter):
 
 
 def parse_again(
-    spark: "SparkSession",
+    context: "SparkContext",
     parameters: LandingParameters,
     schema: "pa.Schema",
     reports: Sequence[TaskReport],
@@ -178,7 +168,7 @@ def parse_again(
                 parameters, text, ranges_from_json(share), columns_are_final=True
             ).to_json()
 
-    found = spark.sparkContext.parallelize(ranges, len(ranges)).map(work).collect()
+    found = context.parallelize(ranges, len(ranges)).map(work).collect()
     return [read_report(text) for text in found]
 
 

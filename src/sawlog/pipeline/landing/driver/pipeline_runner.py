@@ -4,22 +4,45 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline, QueryTable
-from sawlog.pipeline.landing.driver.broker_monitor import BrokerMonitor
+from sawlog.pipeline.landing.configuration.pipeline_config import (
+    LandedTable,
+    Pipeline,
+    QueryTable,
+)
 from sawlog.pipeline.landing.driver.events import Events
-from sawlog.pipeline.landing.driver.landing_query import LandingQuery
+from sawlog.pipeline.landing.driver.landing_run import LandingRun
+from sawlog.pipeline.landing.driver.landing_scheduler import LandingScheduler
 from sawlog.pipeline.landing.driver.query_supervisor import Outcome, run_queries
+from sawlog.pipeline.landing.driver.spark_session import query_session
 from sawlog.pipeline.landing.driver.sql_query import SqlQuery
 from sawlog.pipeline.landing.driver.vacuum_schedule import VacuumSchedule
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.source.executor_check import ExecutorDiffers, check_executors
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
+
+
+class _Landing:
+    """A landed table as the supervisor sees it."""
+
+    def __init__(self, scheduler: LandingScheduler, config: LandedTable) -> None:
+        self._scheduler = scheduler
+        self._config = config
+
+    @property
+    def name(self) -> str:
+        return self._config.name
+
+    def start(self, *, once: bool) -> LandingRun:
+        return self._scheduler.start(self._config, once=once)
+
+    def reset(self, why: FailureKind) -> None:
+        """Nothing to do: every start begins from the offsets in the table."""
 
 
 def run_pipeline(
-    spark: "SparkSession",
+    context: "SparkContext",
     pipeline: Pipeline,
     events: Events,
     stop: threading.Event,
@@ -31,27 +54,37 @@ def run_pipeline(
     With `once` it lands what is available now; otherwise it runs until `stop` is set or no table
     can continue.
     """
-    is_local = (spark.sparkContext.master or "").startswith("local")
+    is_local = (context.master or "").startswith("local")
     try:
         if not is_local:  # local tasks run in the driver's Python
-            check_executors(spark)
+            check_executors(context)
     except ExecutorDiffers as error:
         failure = LandingFailure(FailureKind.INVALID, str(error))
         events.report("spark", failure.message)
         return [Outcome(table.name, failure) for table in pipeline.tables]
-    landings = [LandingQuery(spark, pipeline, table, events) for table in pipeline.landed]
-    queries = [
+    with (
+        VacuumSchedule(pipeline, events),
+        LandingScheduler(context, pipeline, events, stop) as scheduler,
+    ):
+        landings = [_Landing(scheduler, table) for table in pipeline.landed]
+        if once:
+            outcomes = run_queries(landings, events, stop, once=True)
+            for query in _queries(context, pipeline, events):
+                if stop.is_set():  # each sees all rows of the queries before it
+                    break
+                outcomes += run_queries([query], events, stop, once=True)
+            return outcomes
+        queries = _queries(context, pipeline, events)
+        return run_queries([*landings, *queries], events, stop, once=False)
+
+
+def _queries(context: "SparkContext", pipeline: Pipeline, events: Events) -> list[SqlQuery]:
+    if not pipeline.queries:
+        return []
+    spark = query_session(context)
+    return [
         SqlQuery(spark, pipeline, table, events) for table in dependency_order(pipeline.queries)
     ]
-    with VacuumSchedule(pipeline, events), BrokerMonitor(pipeline.brokers, landings, events):
-        if not once:
-            return run_queries([*landings, *queries], events, stop, once=False)
-        outcomes = run_queries(landings, events, stop, once=True)
-        for query in queries:  # each sees all rows of the queries before it
-            if stop.is_set():
-                break
-            outcomes += run_queries([query], events, stop, once=True)
-        return outcomes
 
 
 def dependency_order(queries: Sequence[QueryTable]) -> list[QueryTable]:

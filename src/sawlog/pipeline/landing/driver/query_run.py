@@ -2,8 +2,9 @@
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from sawlog.pipeline.landing.failures import LandingFailure, classify, parse_failure
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,21 +45,25 @@ class BatchCommitter(ABC):
 
 
 class QueryRun:
-    """A running query; `ended` is called after it stopped, whatever the reason."""
+    """A running query."""
 
-    def __init__(
-        self,
-        query: "StreamingQuery",
-        commits: BatchCommitter,
-        ended: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, query: "StreamingQuery", commits: BatchCommitter) -> None:
         self.query = query
         self._commits = commits
-        self._ended = ended
 
     @property
-    def failure(self) -> BaseException | None:
-        return self._commits.failure
+    def is_active(self) -> bool:
+        return self.query.isActive
+
+    @property
+    def failure(self) -> LandingFailure | None:
+        """Why the query ended: the exception of our own code is preferred to Spark's text."""
+        exception = self.query.exception()
+        if exception is None:
+            return None
+        if self._commits.failure is not None:
+            return classify(self._commits.failure)
+        return parse_failure(str(exception))
 
     @property
     def rows(self) -> int:
@@ -66,8 +71,4 @@ class QueryRun:
 
     def stop(self) -> None:
         self._commits.stop_accepting()
-        try:
-            self.query.stop()
-        finally:
-            if self._ended is not None:
-                self._ended()
+        self.query.stop()

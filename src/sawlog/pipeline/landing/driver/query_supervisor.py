@@ -1,6 +1,6 @@
-"""Supervises one query per table until all are finished, stopped or failed for good.
+"""Supervises one landing or query per table until all are finished, stopped or failed for good.
 
-One thread polls all tables. The failure of a query decides whether it is restarted
+One thread polls all tables. The failure of a run decides whether it is restarted
 (`retry_policy.py`). A table that fails does not stop the others.
 """
 
@@ -9,16 +9,13 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from py4j.protocol import Py4JNetworkError
 
 from sawlog.pipeline.landing.driver.events import Events
 from sawlog.pipeline.landing.driver.retry_policy import GiveUp, Retry, RetryPolicy
-from sawlog.pipeline.landing.failures import FailureKind, LandingFailure, classify, parse_failure
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure, classify
 
 _POLL_S = 0.1
 SPARK_GONE_ERRORS = (Py4JNetworkError, ConnectionRefusedError)
@@ -26,20 +23,22 @@ SPARK_GONE_ERRORS = (Py4JNetworkError, ConnectionRefusedError)
 
 
 class QueryHandle(Protocol):
-    """One run of a table's query."""
-
-    query: "StreamingQuery"
+    """One run of a table."""
 
     @property
-    def failure(self) -> BaseException | None:
-        """The exception of the driver's own code that ended the query, if any."""
+    def is_active(self) -> bool:
+        """Whether the run has not ended. Raises one of SPARK_GONE_ERRORS without a JVM."""
+
+    @property
+    def failure(self) -> LandingFailure | None:
+        """Why the run ended; None if it finished."""
 
     @property
     def rows(self) -> int:
         """The rows landed in this run."""
 
     def stop(self) -> None:
-        """Stop the query between two commits."""
+        """Stop the run between two commits."""
 
 
 class TableQuery(Protocol):
@@ -89,7 +88,7 @@ class QuerySupervisor:
             return
         if self._run is None:
             self._start(now_s)
-        elif not self._run.query.isActive:
+        elif not self._run.is_active:
             self._ended(self._run, now_s)
 
     def stop(self) -> None:
@@ -112,7 +111,7 @@ class QuerySupervisor:
         if run.rows:
             self._retries.landed()
             self._last_message = None
-        failure = run_failure(run)
+        failure = run.failure
         run.stop()
         if failure is None:
             self.outcome = Outcome(self.name, None)
@@ -151,16 +150,6 @@ _NEXT_STEPS = {
     FailureKind.DISK_FULL: "waiting for space",
     FailureKind.OTHER: "retrying",
 }
-
-
-def run_failure(run: QueryHandle) -> LandingFailure | None:
-    """Why a query ended; None if it finished."""
-    exception = run.query.exception()
-    if exception is None:
-        return None
-    if run.failure is not None:
-        return classify(run.failure)
-    return parse_failure(str(exception))
 
 
 def run_queries(

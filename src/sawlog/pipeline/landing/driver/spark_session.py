@@ -1,10 +1,11 @@
-"""The Spark session of a pipeline: quiet, in UTC, and on loopback if it is local."""
+"""Spark for a pipeline: quiet, in UTC, and on loopback if it is local."""
 
 import logging
 import os
 import sys
 import tempfile
 import threading
+import time
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +20,7 @@ from sawlog.pipeline.landing.failures import parse_failure
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _LOG_SETTINGS = """\
@@ -39,6 +41,10 @@ _SILENCED = (
     "sql.execution.datasources", "sql.execution.streaming",
 )  # fmt: skip
 _TASK_TRIES = 4
+# No record of a landing passes through the JVM, and the optimising compiler takes half of the
+# processor time of its start.
+_LANDING_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+STILL_STARTING_S = 5.0
 
 
 class SparkDidNotStart(Exception):
@@ -50,16 +56,28 @@ class SparkJvmExited(Exception):
 
 
 @contextmanager
-def session(
-    pipeline: Pipeline, master: str | None, *, verbose: bool = False
-) -> "Iterator[SparkSession]":
-    """A session for the block. Output of Spark and its workers is shown only with `verbose`."""
-    spark = _build_verbose(pipeline, master) if verbose else _build_quiet(pipeline, master)
+def spark_context(
+    pipeline: Pipeline,
+    master: str | None,
+    *,
+    verbose: bool = False,
+    still_starting: "Callable[[float], None]" = lambda _: None,
+) -> "Iterator[SparkContext]":
+    """A SparkContext for the block. Output of Spark and its workers is shown only with `verbose`.
+
+    `still_starting` is called every few seconds with the seconds since the start.
+    """
+    build = partial(build_context, pipeline, master, verbose=verbose)
+    context = (
+        _in_another_thread(build, still_starting)
+        if verbose
+        else _build_quiet(build, still_starting)
+    )
     try:
         try:
-            yield spark
+            yield context
         finally:
-            spark.stop()
+            context.stop()
     except SPARK_GONE_ERRORS as error:
         raise SparkJvmExited(
             "Spark's JVM exited, by a signal or out of memory (set spark.driver.memory in the"
@@ -67,17 +85,28 @@ def session(
         ) from error
 
 
-def _build_verbose(pipeline: Pipeline, master: str | None) -> "SparkSession":
-    return _in_another_thread(partial(build_session, pipeline, master, verbose=True))
+@contextmanager
+def session(
+    pipeline: Pipeline, master: str | None, *, verbose: bool = False
+) -> "Iterator[SparkSession]":
+    """A SparkSession for the block."""
+    with spark_context(pipeline, master, verbose=verbose) as context:
+        spark = query_session(context)
+        try:
+            yield spark
+        finally:
+            spark.stop()
 
 
-def _build_quiet(pipeline: Pipeline, master: str | None) -> "SparkSession":
+def _build_quiet(
+    build: "Callable[[], SparkContext]", still_starting: "Callable[[float], None]"
+) -> "SparkContext":
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         with captured_stderr() as captured:
-            spark = _in_another_thread(partial(build_session, pipeline, master))
+            context = _in_another_thread(build, still_starting)
     except PySparkException as error:  # there is no JVM
         raise SparkDidNotStart(without_java_frames(captured.last()) or str(error)) from error
     except SPARK_GONE_ERRORS as error:
@@ -85,16 +114,19 @@ def _build_quiet(pipeline: Pipeline, master: str | None) -> "SparkSession":
         raise SparkDidNotStart(output) from error
     except Py4JError as error:  # invalid settings
         raise SparkDidNotStart(parse_failure(str(error)).message) from error
-    counter = spark.sparkContext._accumulatorServer  # noqa: SLF001
+    counter = context._accumulatorServer  # noqa: SLF001
     counter.handle_error = _ignore_error  # type: ignore[method-assign, assignment]
-    return spark
+    return context
 
 
-def _in_another_thread(build: "Callable[[], SparkSession]") -> "SparkSession":
+def _in_another_thread(
+    build: "Callable[[], SparkContext]", still_starting: "Callable[[float], None]"
+) -> "SparkContext":
     """Call `build` in another thread. In the main thread PySpark would replace our Ctrl-C handler
     by one that calls the JVM in the middle of another call.
     """
-    built: Future[SparkSession] = Future()
+    built: Future[SparkContext] = Future()
+    began_s = time.monotonic()
 
     def work() -> None:
         try:
@@ -103,7 +135,13 @@ def _in_another_thread(build: "Callable[[], SparkSession]") -> "SparkSession":
             built.set_exception(error)
 
     threading.Thread(target=work, name="sawlog-spark-start", daemon=True).start()
-    return built.result()
+    while True:
+        try:
+            return built.result(STILL_STARTING_S)
+        except TimeoutError:
+            if built.done():
+                raise
+            still_starting(time.monotonic() - began_s)
 
 
 def _ignore_error(*_: object) -> None:
@@ -116,11 +154,14 @@ def without_java_frames(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith(noise))
 
 
-def build_session(
+def build_context(
     pipeline: Pipeline, master: str | None, *, verbose: bool = False
-) -> "SparkSession":
-    """Create the session with the settings of the file over ours."""
-    from pyspark.sql import SparkSession
+) -> "SparkContext":
+    """Create the context with the settings of the file over ours.
+
+    Landings need no more: a SparkSession would take seconds, which only queries need.
+    """
+    from pyspark import SparkConf, SparkContext
 
     wanted = master or pipeline.spark.get("spark.master") or f"local[*,{_TASK_TRIES}]"
     settings = {
@@ -136,6 +177,7 @@ def build_session(
         "spark.sql.adaptive.enabled": "false",
         "spark.scheduler.mode": "FAIR",
     }
+    java_options = [] if pipeline.queries else [*_LANDING_JVM]
     if wanted.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     settings |= pipeline.spark
@@ -143,28 +185,31 @@ def build_session(
     python = settings.get("spark.pyspark.python", sys.executable)
     os.environ.setdefault("PYSPARK_PYTHON", python)
     with _log_settings(verbose) as options:
-        settings["spark.driver.extraJavaOptions"] = " ".join(
-            [options, settings.get("spark.driver.extraJavaOptions", "")]
-        ).strip()
-        builder = SparkSession.builder.master(wanted)
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        spark = builder.getOrCreate()
+        java_options += [options, settings.get("spark.driver.extraJavaOptions", "")]
+        settings["spark.driver.extraJavaOptions"] = " ".join(java_options).strip()
+        return SparkContext.getOrCreate(
+            SparkConf().setMaster(wanted).setAll(list(settings.items()))
+        )
+
+
+def query_session(context: "SparkContext") -> "SparkSession":
+    """The session of this context, with our sources."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession(context)
     register(spark)
     return spark
 
 
-def in_own_pool(spark: "SparkSession", name: str) -> None:
+def in_own_pool(context: "SparkContext", name: str) -> None:
     """Give this thread's jobs a scheduler pool, so that they share the cores fairly."""
-    spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
+    context.setLocalProperty("spark.scheduler.pool", name)
 
 
 def register(spark: "SparkSession") -> None:
-    """Register sources that PySpark does not find itself: it finds one per package."""
+    """Register the source that PySpark does not find itself: it finds one per package."""
     from sawlog.pipeline.delta.table_source import TableSource
-    from sawlog.pipeline.landing.planning.landing_source import LandingSource
 
-    spark.dataSource.register(LandingSource)
     spark.dataSource.register(TableSource)
 
 

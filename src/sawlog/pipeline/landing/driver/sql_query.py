@@ -118,7 +118,7 @@ class SqlQuery:
         trigger = (
             {"availableNow": True} if once else {"processingTime": f"{config.every_s} seconds"}
         )
-        in_own_pool(self._spark, config.name)
+        in_own_pool(self._spark.sparkContext, config.name)
         with self._explained_failures():
             query = writer.trigger(**trigger).start()
         return QueryRun(query, committer)

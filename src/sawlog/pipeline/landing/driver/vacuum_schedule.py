@@ -17,7 +17,7 @@ _LAST_WAIT_S = 3.0
 
 
 class VacuumSchedule:
-    """Vacuums when the block starts, and periodically while it lasts."""
+    """Vacuums beside the block, from its start on; the block ends after the first vacuum."""
 
     def __init__(
         self, pipeline: Pipeline, events: Events, *, every_s: float = VACUUM_EVERY_S
@@ -26,19 +26,27 @@ class VacuumSchedule:
         self._events = events
         self._every_s = every_s
         self._stop = threading.Event()
+        self._has_vacuumed = threading.Event()
         self._thread = threading.Thread(target=self._run_loop, name="sawlog-vacuum", daemon=True)
 
     def __enter__(self) -> Self:
-        vacuum_tables(self._pipeline, self._events)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """A vacuum may be cut off anywhere; the next one continues."""
+        """Wait for the first vacuum: otherwise runs with `--once` might never finish one.
+
+        Later ones may be cut off anywhere; the next one continues.
+        """
+        self._has_vacuumed.wait()
         self._stop.set()
         self._thread.join(_LAST_WAIT_S)
 
     def _run_loop(self) -> None:
+        try:
+            vacuum_tables(self._pipeline, self._events)
+        finally:
+            self._has_vacuumed.set()
         while not self._stop.wait(self._every_s):
             vacuum_tables(self._pipeline, self._events)
 

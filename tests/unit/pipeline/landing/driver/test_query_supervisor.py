@@ -8,6 +8,8 @@ import pytest
 from sawlog.client.errors import NoBrokerReachable
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.delta.errors import OffsetConflict
+from sawlog.pipeline.landing.driver import query_run
+from sawlog.pipeline.landing.driver.query_run import BatchCommitter
 from sawlog.pipeline.landing.driver.query_supervisor import Outcome, QuerySupervisor, run_queries
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from support.pipeline.landing import RecordedEvents
@@ -25,18 +27,27 @@ class Query:
     def exception(self) -> str | None:
         return self._text
 
+    def stop(self) -> None:
+        self.isActive = False
 
-class QueryRun:
+
+class Commits(BatchCommitter):
+    def commit_batch(self, frame: object, batch_id: int) -> None:
+        raise AssertionError("no batch comes")
+
+
+class QueryRun(query_run.QueryRun):
     def __init__(
         self, text: str | None = None, failure: BaseException | None = None, rows: int = 0
     ) -> None:
-        self.query: Any = Query(text)
-        self.failure = failure
-        self.rows = rows
+        commits, query = Commits(), Query(text)
+        commits.failure, commits.rows = failure, rows
+        super().__init__(query, commits)  # type: ignore[arg-type]
+        self.query: Any = query
         self.stops = 0
 
     def stop(self) -> None:
-        self.query.isActive = False
+        super().stop()
         self.stops += 1
 
 

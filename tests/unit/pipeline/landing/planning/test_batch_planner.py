@@ -1,6 +1,6 @@
 """The end of a batch: also for a log that was truncated, or has an open transaction."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,19 +10,14 @@ from sawlog.client.admin.list_offsets import EARLIEST, LATEST, FoundOffset
 from sawlog.client.consumer.consumer import AtTime
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import NO_TOPIC_ID, TopicPartition
-from sawlog.pipeline.formats.parsed import Format
 from sawlog.pipeline.landing import topic_check
 from sawlog.pipeline.landing.configuration.pipeline_config import CommitBounds, LandedTable
 from sawlog.pipeline.landing.driver import table_setup
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.landing.planning import batch_planner
-from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner
-from sawlog.pipeline.landing.planning.landing_source import LandingReader
-from sawlog.pipeline.landing.task.landing_task import LandingParameters
-from sawlog.pipeline.source.offset_json import read_stream_offset, write_offsets
+from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner, backlog
 
 PARTITION = partition_of("t", 0)
-EVERY_TIME = CommitBounds(every_s=0.0)
 
 
 class Log:
@@ -52,62 +47,55 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     return made
 
 
-def planning(bounds: CommitBounds = EVERY_TIME) -> BatchPlanner:
+def planner() -> BatchPlanner:
     cluster: Any = SimpleNamespace(retry=lambda _: [PARTITION])
-    return BatchPlanner(
-        cluster, "t", NO_TOPIC_ID, bounds, read_committed=True, sleep_s=lambda _: None
-    )
+    return BatchPlanner(cluster, "t", NO_TOPIC_ID, CommitBounds(), read_committed=True)
 
 
-def once(start: int) -> int:
-    """The end of the first batch of a run with `--once`."""
-    parameters = LandingParameters(
-        "", "t", NO_TOPIC_ID, "g", "", "", Format("raw"), None, (), True, EVERY_TIME
-    )
-    reader = LandingReader(parameters, {PARTITION: start}, 1)
-    reader._planner = planning()
-    reader.prepareForTriggerAvailableNow()
-    limit = reader.getDefaultReadLimit()
-    told = reader.latestOffset(write_offsets({PARTITION: start}), limit)
-    return read_stream_offset(told).offsets[PARTITION]
+def planned(start: int) -> int:
+    """The end of the next batch."""
+    at = {PARTITION: start}
+    return planner().bounded(at, planner().check_ends(at))[PARTITION]
 
 
 def test_a_log_that_ends_before_the_landed_offsets_is_noticed_when_idle(log: Log) -> None:
     with pytest.raises(LandingFailure, match=r"ends at offset 400, .* up to 500") as met:
-        planning().next_batch({PARTITION: 500})
+        planner().check_ends({PARTITION: 500})
     assert met.value.kind is FailureKind.DATA_LOSS
 
 
-def test_a_run_with_once_notices_it_too(log: Log) -> None:
+def test_a_log_that_was_cut_after_the_poll_is_noticed_too(log: Log) -> None:
     with pytest.raises(LandingFailure, match=r"ends at offset 400, .* up to 500"):
-        once(500)
-    assert once(300) == 400
+        planner().bounded({PARTITION: 500}, {PARTITION: 400})
+    assert planned(300) == 400
 
 
-@pytest.mark.parametrize(
-    "land", [lambda: planning().next_batch({PARTITION: 300}), lambda: once(300)]
-)
-def test_records_lost_to_retention_stop_the_planning(log: Log, land: Callable[[], object]) -> None:
+def test_records_lost_to_retention_stop_the_planning(log: Log) -> None:
     log.start = 350
     with pytest.raises(LandingFailure, match=r"it begins at 350, and 300 to 349 are lost") as met:
-        land()
+        planned(300)
     assert met.value.kind is FailureKind.DATA_LOSS
 
 
 def test_a_log_whose_records_have_all_landed_may_lose_them(log: Log) -> None:
     log.start = 400
-    assert planning().next_batch({PARTITION: 400}) == {PARTITION: 400}
-    assert once(400) == 400
+    assert planned(400) == 400
 
 
 def test_an_open_transaction_below_the_landed_offsets_is_no_loss(log: Log) -> None:
     """The table started at the end of the log, or landed uncommitted records."""
     log.end, log.stable = 500, 450
-    at = {PARTITION: 480}
-    assert planning().next_batch(at) == at
-    assert once(480) == 480
+    assert planned(480) == 480
     log.stable = 500
-    assert planning().next_batch(at) == {PARTITION: 500}
+    assert planned(480) == 500
+
+
+def test_a_partition_of_unknown_record_size_counts_with_the_largest_known() -> None:
+    one, other = partition_of("t", 1), partition_of("t", 2)
+    starts = {PARTITION: 10, one: 20}
+    ends = {PARTITION: 15, one: 30, other: 3}
+    assert backlog(starts, ends, {PARTITION: 2.0, one: 10.0}) == (18, 5 * 2 + 10 * 10 + 3 * 10)
+    assert backlog(ends, starts, {}) == (0, 0)
 
 
 @pytest.mark.parametrize("time_ms", [LATEST, 1_700_000_000_000])

@@ -1,0 +1,148 @@
+"""Cold starts of `sawlog pipeline run --once`: many small tables, or one; then the idle tables.
+
+Measured are the driver and all processes below it: Spark's JVM and its Python workers.
+"""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+from bench import brokers, spark_topics, topics
+from bench.brokers import Broker, Name
+from bench.process import ChildFailed, Server
+from bench.runs import MEGABYTE, Measured
+from bench.spark_jobs import rows_in
+from bench.spark_topics import broken_of
+from bench.workloads import Metric, Workload
+
+LOOK_S = 0.1
+TIMEOUT_S = 900.0
+SETTLE_S = 30.0
+IDLE_S = 60.0
+MASTER = "local[2,4]"
+FORMATS = {"tables-100": "raw", "cold-100k": "json"}
+
+Listener = Callable[[str, Measured | None], None]
+
+
+class ProcessTree:
+    """The CPU and memory of a process and all processes below it.
+
+    Memory is the proportional set size: pages that workers share with the daemon that forked them
+    count once.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._root = psutil.Process(pid)
+        self._cpu_s: dict[int, float] = {}
+        self.peak_bytes = 0
+
+    def look(self) -> None:
+        together = 0
+        for process in [self._root, *self._root.children(recursive=True)]:
+            try:
+                times = process.cpu_times()
+                self._cpu_s[process.pid] = times.user + times.system
+                together += process.memory_full_info().pss
+            except psutil.Error:  # it has ended; its CPU time stays
+                continue
+        self.peak_bytes = max(self.peak_bytes, together)
+
+    @property
+    def cpu_s(self) -> float:
+        return sum(self._cpu_s.values())
+
+
+def measure(
+    works: Sequence[Workload],
+    directory: Path,
+    listener: Listener,
+    keep: Callable[[str, Measured], None],
+) -> None:
+    """Run each workload once, on a broker of its own."""
+    for work in works:
+        listener(work.name, None)
+        place = directory / work.name
+        broker = brokers.start(Name.SAWLOG, place / "broker")
+        try:
+            measured = run(work, broker, place)
+        finally:
+            broker.server.stop()
+            shutil.rmtree(place, ignore_errors=True)
+        keep(work.name, measured)
+        listener(work.name, measured)
+
+
+def run(work: Workload, broker: Broker, directory: Path) -> Measured:
+    """Land all tables from a cold start; then, with many tables, leave them idle."""
+    names = [f"t{number}" for number in range(work.partitions)]
+    records = work.records // len(names)
+    kind = FORMATS[work.name]
+    for name in names:
+        topics.create(broker.bootstrap, name, 1)
+        values = "json" if kind == "json" else "opaque"
+        records = spark_topics.fill(broker.bootstrap, name, values, 1, records)
+    file = directory / "pipeline.yaml"
+    tables = "".join(f"  {name}: {{topic: {name}, format: {kind}}}\n" for name in names)
+    file.write_text(f"brokers: {broker.bootstrap}\nlake: ./lake\ntables:\n{tables}")
+    measured = land_once(file, directory)
+    broken = broken_of(records) if kind == "json" else 0
+    for name in names:
+        found = rows_in(os.fspath(directory / "lake" / name))
+        if found != records - broken:
+            raise ChildFailed(f"{name} has {found} rows instead of {records - broken}")
+    if len(names) > 1:
+        measured[Metric.IDLE_CORES] = idle_cores(file, directory)
+    return measured
+
+
+def start_driver(file: Path, directory: Path, *options: str) -> Server:
+    command = [sys.executable, "-m", "sawlog.cli.main", "pipeline", "run", os.fspath(file)]
+    return Server([*command, "--master", MASTER, *options], directory / "output")
+
+
+def land_once(file: Path, directory: Path) -> Measured:
+    began_s = time.monotonic()
+    driver = start_driver(file, directory, "--once")
+    tree = ProcessTree(driver.pid)
+    first_s: float | None = None
+    try:
+        while driver.exit_code is None:
+            tree.look()
+            if first_s is None and " rows, " in driver.output.read_text(errors="replace"):
+                first_s = time.monotonic() - began_s
+            if time.monotonic() - began_s > TIMEOUT_S:
+                raise ChildFailed(f"not all landed within {TIMEOUT_S:.0f} s:\n{driver.tail()}")
+            time.sleep(LOOK_S)
+    finally:
+        driver.stop()
+    elapsed_s = time.monotonic() - began_s
+    if driver.exit_code or first_s is None:
+        raise ChildFailed(f"the run ended with code {driver.exit_code}:\n{driver.tail()}")
+    return {
+        Metric.FIRST_ROWS: first_s,
+        Metric.LANDED: elapsed_s,
+        Metric.LANDING_CPU: tree.cpu_s,
+        Metric.LANDING_MEMORY: tree.peak_bytes / MEGABYTE,
+    }
+
+
+def idle_cores(file: Path, directory: Path) -> float:
+    driver = start_driver(file, directory)
+    try:
+        time.sleep(SETTLE_S)
+        driver.check_running()
+        tree = ProcessTree(driver.pid)
+        tree.look()
+        cpu_s, began_s = tree.cpu_s, time.monotonic()
+        time.sleep(IDLE_S)
+        driver.check_running()
+        tree.look()
+        return (tree.cpu_s - cpu_s) / (time.monotonic() - began_s)
+    finally:
+        driver.stop()

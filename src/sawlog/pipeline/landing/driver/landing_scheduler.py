@@ -1,0 +1,403 @@
+"""Lands all tables of a pipeline: one process plans for all, and tables share Spark jobs.
+
+One thread owns the state: `LandingSchedule` and the runs. Other threads do what may take long and
+hand their results to it: the poll of the topics, the set-up of tables, Spark jobs
+(`landing_jobs.py`) and commits. A table that fails ends only its own run, which the supervisor
+restarts.
+"""
+
+import contextlib
+import queue
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+from sawlog.client.errors import ClientError
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.client.net.metadata import Topic
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import TopicName
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.driver.events import Events, LandedBatch
+from sawlog.pipeline.landing.driver.group_commits import GroupCommits
+from sawlog.pipeline.landing.driver.landing_jobs import Batch, BatchResult, JobResult, LandingJobs
+from sawlog.pipeline.landing.driver.landing_run import (
+    LandingRun,
+    PreparedLanding,
+    planner_of,
+    set_up,
+)
+from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
+from sawlog.pipeline.landing.driver.spark_session import in_own_pool
+from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure, classify
+from sawlog.pipeline.landing.planning.landing_schedule import LandingSchedule
+from sawlog.pipeline.landing.planning.topic_poller import TIMEOUT_MS, PolledTopics, TopicPoller
+from sawlog.pipeline.landing.topic_check import check_topic_id, topic_deleted
+from sawlog.pipeline.source.offset_json import Offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark import SparkContext
+
+MISSING_S = 10.0  # how long a starting cluster may not know a topic
+_POLL_S = 0.2
+_POLL_ONCE_S = 1.0  # only for the display: the ends of a run with `--once` are fixed
+_PROGRESS_S = 1.0
+_CHECK_SPARK_S = 1.0
+_SET_UPS = 4
+_COMMITS = 4
+_SET_UP_TIMEOUT_MS = 10_000
+_LAST_WAIT_S = 5.0
+_SUSPICIOUS = frozenset({FailureKind.OTHER, FailureKind.UNREACHABLE})
+
+
+class LandingScheduler:
+    """Lands tables while the block lasts. At its end the commits in progress finish, and jobs are
+    cancelled.
+    """
+
+    def __init__(
+        self,
+        context: "SparkContext",
+        pipeline: Pipeline,
+        events: Events,
+        stop: threading.Event,
+    ) -> None:
+        self._context = context
+        self._pipeline = pipeline
+        self._events = events
+        self._stop = stop
+        self._schedule = LandingSchedule(max(1, context.defaultParallelism))
+        self._runs: dict[str, LandingRun] = {}
+        self._watched: dict[str, LandedTable] = {}  # tables that may run again
+        self._offsets: dict[str, Offsets] = {}  # the newest known, also between two runs
+        self._missing_since_s: dict[str, float] = {}
+        self._polled: PolledTopics | None = None
+        self._are_brokers_silent = False
+        self._progress_at_s = self._check_at_s = 0.0
+        self._error: BaseException | None = None
+        self._acts: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._clusters = _ClusterPerThread(pipeline.brokers)
+        self._groups = GroupCommits(pipeline.brokers)
+
+    def __enter__(self) -> Self:
+        self._groups.__enter__()
+        self._jobs = LandingJobs(
+            self._context,
+            self._pipeline.brokers,
+            lambda result: self._acts.put(partial(self._job_ended, result)),
+        )
+        self._set_ups = ThreadPoolExecutor(_SET_UPS, "sawlog-set-up")
+        self._commits = ThreadPoolExecutor(_COMMITS, "sawlog-commit")
+        self._threads = [
+            threading.Thread(target=loop, name=name, daemon=True)
+            for name, loop in (
+                ("sawlog-landings", self._run_loop),
+                ("sawlog-poll", self._poll_loop),
+            )
+        ]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        for run in list(self._runs.values()):
+            run.stop()
+        self._acts.put(lambda: None)
+        for pool in (self._set_ups, self._commits):
+            pool.shutdown(wait=True, cancel_futures=True)
+        self._jobs.close()
+        for thread in self._threads:
+            thread.join(_LAST_WAIT_S)
+        self._groups.__exit__()
+        self._clusters.close()
+
+    def start(self, config: LandedTable, *, once: bool) -> LandingRun:
+        """Start a run of this table; its last run has ended."""
+        run = LandingRun(config, self._check, once=once)
+        self._acts.put(partial(self._started, run))
+        return run
+
+    def _check(self) -> None:
+        """Raise the error for which no table can continue."""
+        if self._error is not None:
+            raise self._error
+
+    # In the thread that owns the state
+
+    def _run_loop(self) -> None:
+        try:
+            while not self._closing.is_set():
+                wait_s = min(_CHECK_SPARK_S, self._schedule.wait_s(time.monotonic()))
+                with contextlib.suppress(queue.Empty):
+                    self._acts.get(timeout=max(0.0, wait_s))()
+                    while True:
+                        self._acts.get_nowait()()
+                self._drop_stopped_runs()
+                self._start_jobs()
+                self._check_spark()
+        except BaseException as error:
+            self._error = error
+
+    def _check_spark(self) -> None:
+        """Notice a JVM that exited while no job runs. Raises SPARK_GONE_ERRORS."""
+        now_s = time.monotonic()
+        if now_s >= self._check_at_s and not self._stop.is_set():
+            self._check_at_s = now_s + _CHECK_SPARK_S
+            _ = self._context.defaultParallelism
+
+    def _started(self, run: LandingRun) -> None:
+        config = run.config
+        self._runs[config.name] = run
+        self._watched[config.name] = config
+        refusal = None if self._polled is None else self._polled.errors.get(_topic(config))
+        if (
+            refusal is not None
+            and refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            and not Table.exists(config.path)
+        ):  # known without a request of its own
+            self._fail(run, LandingFailure(FailureKind.NOT_FOUND, refusal.message))
+        else:
+            self._set_ups.submit(self._set_up, run)
+
+    def _prepared(self, run: LandingRun, landing: PreparedLanding) -> None:
+        config = run.config
+        if run.has_ended:
+            return
+        run.prepared(
+            landing,
+            partial(self._groups.commit, config.group),
+            partial(self._landed, config.name),
+        )
+        self._offsets[config.name] = run.offsets
+        self._missing_since_s.pop(config.name, None)
+        self._schedule.add(config.name, config.commit, at_once=run.once)
+        if self._polled is not None and not run.once:
+            self._take_ends(run, self._polled)
+        if not run.has_ended:
+            self._measure(run)
+
+    def _measure(self, run: LandingRun) -> None:
+        """Schedule what is left, or end a run with `--once` that has landed all."""
+        rows, weight = run.backlog()
+        if run.once and rows == 0:
+            self._end(run, None)
+        else:
+            self._schedule.measured(run.config.name, rows, weight, time.monotonic())
+
+    def _start_jobs(self) -> None:
+        while (job := self._schedule.next_job(time.monotonic())) is not None:
+            batches = {}
+            for name in job.tables:
+                run = self._runs[name]
+                assert run.landing is not None, name
+                batches[name] = Batch(
+                    run.landing, dict(run.offsets), dict(run.ends), waits_for_brokers=not run.once
+                )
+            self._jobs.submit(job, batches)
+
+    def _job_ended(self, result: JobResult) -> None:
+        self._schedule.job_ended(result.job)
+        if result.spark_gone is not None:
+            self._lost_spark(result.spark_gone)
+            return
+        for name, batch in result.batches.items():
+            run = self._runs.get(name)
+            if run is None or run.has_ended:
+                continue
+            run.measured_sizes(batch.record_bytes)
+            if batch.failure is not None:
+                self._fail(run, batch.failure)
+            elif batch.reports:
+                self._commits.submit(self._commit, run, batch, result.began_s)
+            else:  # no broker answered: wait for the next poll
+                self._schedule.batch_ended(name)
+
+    def _committed(self, run: LandingRun, ends: Offsets) -> None:
+        name = run.config.name
+        if run.has_ended:
+            return
+        run.advanced(ends)
+        self._schedule.landed(name)
+        self._schedule.batch_ended(name)
+        if self._polled is not None and not run.once:
+            self._take_ends(run, self._polled)
+        if not run.has_ended:
+            self._measure(run)
+
+    def _fail_if_active(self, run: LandingRun, failure: LandingFailure) -> None:
+        if not run.has_ended:
+            self._fail(run, failure)
+
+    def _lost_spark(self, error: BaseException) -> None:
+        if not self._stop.is_set():
+            raise error
+
+    def _fail(self, run: LandingRun, failure: LandingFailure) -> None:
+        name = run.config.name
+        if failure.kind in _SUSPICIOUS:
+            self._schedule.failed(name)
+        if failure.kind in FATAL:
+            self._watched.pop(name, None)
+        self._end(run, failure)
+
+    def _end(self, run: LandingRun, failure: LandingFailure | None) -> None:
+        self._schedule.remove(run.config.name)
+        self._runs.pop(run.config.name, None)
+        run.end(failure)
+
+    def _drop_stopped_runs(self) -> None:
+        for name in [name for name, run in self._runs.items() if run.has_ended]:
+            del self._runs[name]
+            self._schedule.remove(name)
+
+    def _took_poll(self, polled: PolledTopics) -> None:
+        self._polled = polled
+        if self._offsets:
+            self._report_brokers(polled.is_answered)
+        for run in list(self._runs.values()):
+            if run.landing is None or run.once or self._schedule.is_in_flight(run.config.name):
+                continue
+            self._take_ends(run, polled)
+            if not run.has_ended:
+                self._measure(run)
+        if time.monotonic() >= self._progress_at_s:
+            self._progress_at_s = time.monotonic() + _PROGRESS_S
+            self._report_progress(polled)
+
+    def _take_ends(self, run: LandingRun, polled: PolledTopics) -> None:
+        """Take the end offsets of a poll, or end the run if it cannot continue with its topic."""
+        name, topic = run.config.name, polled.topics.get(_topic(run.config))
+        refusal = polled.errors.get(_topic(run.config))
+        if refusal is not None:
+            if refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                if self._is_gone_for_good(name):
+                    self._fail(run, topic_deleted(run.config.topic))
+            elif not refusal.is_retriable:
+                self._fail(run, classify(refusal))
+        elif topic is not None:
+            self._missing_since_s.pop(name, None)
+            try:
+                run.found_ends(self._checked_ends(run, topic, polled))
+            except LandingFailure as failure:
+                self._fail(run, failure)
+            except (KafkaError, ClientError):
+                pass  # the next poll tells more
+
+    def _checked_ends(self, run: LandingRun, topic: Topic, polled: PolledTopics) -> Offsets:
+        """The polled ends of the topic. Raises LandingFailure if it is not the one that landed."""
+        assert run.landing is not None, run.config.name
+        parameters = run.landing.parameters
+        check_topic_id(topic.name, parameters.topic_id, topic.id)
+        found = polled.ends.get(parameters.read_committed, {})
+        partitions = [partition_of(topic.name, index) for index in topic.partitions]
+        ends = {partition: found[partition] for partition in partitions if partition in found}
+        if any(end < run.offsets.get(partition, 0) for partition, end in ends.items()):
+            # The topic may have been created again after its metadata was polled.
+            return planner_of(self._clusters.mine(), parameters).check_ends(run.offsets)
+        return ends
+
+    def _is_gone_for_good(self, name: str) -> bool:
+        """False while a starting broker may not yet know the topic."""
+        now_s = time.monotonic()
+        return now_s - self._missing_since_s.setdefault(name, now_s) > MISSING_S
+
+    def _report_brokers(self, is_answered: bool) -> None:
+        if is_answered is self._are_brokers_silent:
+            text = (
+                "the brokers answer again" if is_answered else "no broker answers; waiting for one"
+            )
+            self._events.report("brokers", text)
+        self._are_brokers_silent = not is_answered
+
+    def _report_progress(self, polled: PolledTopics) -> None:
+        for name, offsets in self._offsets.items():
+            config = self._watched.get(name)
+            ends = {} if config is None else polled.ends.get(config.read_committed, {})
+            if all(partition in ends for partition in offsets):
+                end = sum(ends[partition] for partition in offsets)
+                self._events.progress_measured(name, sum(offsets.values()), end)
+
+    # In other threads
+
+    def _poll_loop(self) -> None:
+        with Cluster(
+            self._pipeline.brokers,
+            client_id="sawlog-pipeline",
+            timeout_ms=TIMEOUT_MS,
+            request_timeout_ms=TIMEOUT_MS,
+        ) as cluster:
+            poller = TopicPoller(cluster)
+            while not self._closing.wait(self._poll_every_s()):
+                wanted: dict[str, set[bool]] = {}
+                for config in list(self._watched.values()):
+                    wanted.setdefault(config.topic, set()).add(config.read_committed)
+                if wanted:
+                    levels = {topic: frozenset(found) for topic, found in wanted.items()}
+                    self._acts.put(partial(self._took_poll, poller.poll(levels)))
+
+    def _poll_every_s(self) -> float:
+        return _POLL_ONCE_S if all(run.once for run in list(self._runs.values())) else _POLL_S
+
+    def _set_up(self, run: LandingRun) -> None:
+        try:
+            landing = set_up(self._clusters.mine(), self._pipeline, run.config, once=run.once)
+        except Exception as error:
+            self._acts.put(partial(self._fail_if_active, run, classify(error)))
+        else:
+            self._acts.put(partial(self._prepared, run, landing))
+
+    def _commit(self, run: LandingRun, batch: BatchResult, began_s: float) -> None:
+        if self._stop.is_set():
+            return
+        try:
+            in_own_pool(self._context, "landings wide")  # for ranges that are parsed again
+            is_committed = run.commit(self._context, batch.reports, began_s)
+        except SPARK_GONE_ERRORS as error:
+            self._acts.put(partial(self._lost_spark, error))
+        except Exception as error:
+            self._acts.put(partial(self._fail_if_active, run, classify(error)))
+        else:
+            if is_committed:
+                self._acts.put(partial(self._committed, run, batch.ends))
+
+    def _landed(self, name: str, batch: LandedBatch) -> None:
+        offsets = {**self._offsets[name], **batch.ends}
+        self._events.batch_landed(name, batch, sum(offsets.values()))
+
+
+def _topic(config: LandedTable) -> TopicName:
+    return TopicName(config.topic)
+
+
+class _ClusterPerThread:
+    """A client for each thread that asks for one: a Cluster is for one thread."""
+
+    def __init__(self, brokers: str) -> None:
+        self._brokers = brokers
+        self._local = threading.local()
+        self._all: list[Cluster] = []
+
+    def mine(self) -> Cluster:
+        found: Cluster | None = getattr(self._local, "cluster", None)
+        if found is None:
+            found = Cluster(
+                self._brokers,
+                client_id="sawlog-pipeline",
+                timeout_ms=_SET_UP_TIMEOUT_MS,
+                request_timeout_ms=_SET_UP_TIMEOUT_MS,
+            )
+            self._local.cluster = found
+            self._all.append(found)
+        return found
+
+    def close(self) -> None:
+        for cluster in self._all:
+            cluster.close()

@@ -1,0 +1,67 @@
+"""A task of a job that several tables share: its failure is a result, not an exception.
+
+An exception would fail the job, and with it the batches of the other tables. Spark repeats a task
+only if its worker or executor dies.
+"""
+
+import gc
+import sys
+import traceback
+from functools import cache
+from typing import NamedTuple
+
+from sawlog.pipeline.delta.table_path import NO_OPTIONS, StorageOptions
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure, classify, parse_failure
+from sawlog.pipeline.landing.task.landing_task import land_ranges, read_parameters
+from sawlog.pipeline.landing.task.task_report import TaskReport, read_report
+from sawlog.pipeline.source.batch_planning import OffsetRange
+
+
+class TableTask(NamedTuple):
+    """Ranges of one table; `parameters` and `columns` are JSON, as `land_ranges` takes them."""
+
+    table: str
+    parameters: str
+    columns: str
+    ranges: tuple[OffsetRange, ...]
+
+
+class TaskResult(NamedTuple):
+    """Either a report as JSON, or the kind and message of a failure."""
+
+    table: str
+    report: str | None
+    failure: tuple[str, str] | None
+
+    def read(self) -> TaskReport | LandingFailure:
+        if self.report is not None:
+            return read_report(self.report)
+        assert self.failure is not None, self
+        kind, message = self.failure
+        return LandingFailure(FailureKind(kind), message)
+
+
+def run_task(task: TableTask, options: StorageOptions = NO_OPTIONS) -> TaskResult:
+    """Land the ranges of a task, in a Python worker of Spark; `options` are those of the lake."""
+    try:
+        parameters = read_parameters(task.parameters, options)
+        report = land_ranges(parameters, task.columns, task.ranges)
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)  # shown with --verbose
+        failure = classify(error)
+        if failure.kind is FailureKind.OTHER:
+            failure = parse_failure(traceback.format_exc())
+        return TaskResult(task.table, None, (failure.kind.value, failure.message))
+    _exempt_modules_from_collection(len(sys.modules))
+    return TaskResult(task.table, report.to_json(), None)
+
+
+@cache
+def _exempt_modules_from_collection(count: int) -> None:  # noqa: ARG001
+    """Freeze the objects of all modules, whose number is `count`.
+
+    PySpark collects garbage after every task, which takes 50 ms for the objects of numba, pyarrow
+    and numpy: many times the work of a small task.
+    """
+    gc.collect()
+    gc.freeze()
