@@ -84,7 +84,8 @@ class CorruptReplicas:
     def _has_another(self, replica: "Replica", state: PartitionImage) -> bool:
         if replica.leader is not None:
             return replica.leader.has_live_member
-        return replica.follower is not None and state.leader in state.isr
+        follower = replica.follower  # its leader may be registered, and dead
+        return follower is not None and follower.has_response and state.leader in state.isr
 
     def heal(self, replica: "Replica", state: PartitionImage) -> None:
         """Truncate the log of a replica that is out of the in-sync set, before it follows in the

@@ -119,7 +119,8 @@ class DamagedReplicas:
             name,
             replica.topic_id,
             state.partition_epoch,
-            self._logs.entries[name].last_epoch,
+            # A leader may have added this replica since it was damaged, and have committed more.
+            max(self._logs.entries[name].last_epoch, replica.log.epochs.latest),
             self._done(replica),
         )
 

@@ -365,6 +365,7 @@ class Replicas:
         self._timer.after(max(lag_max_ms // 2, 1), self._check_in_sync_sets)
 
     def _check_in_sync_sets(self) -> None:
+        self._schedule_isr_check()  # first: an error of one replica must not end the checks
         for log, offset in self._directory.cleaner.damaged_from.items():
             damaged = self.by_partition.get(log.tp)
             if damaged is not None:
@@ -372,11 +373,10 @@ class Replicas:
         for replica in tuple(self.by_partition.values()):
             replica.check_in_sync_set()
             self._corrupt.check(replica)
-        self._schedule_isr_check()
 
     def corruption_reported(self, replica: Replica, offset: int) -> None:
         """A follower could not append the batch that it fetched from this leader at `offset`."""
-        if replica.log.segments.is_sound_at(offset):
+        if replica.log.segments.is_sound_at(offset, replica.log.end_offset):
             logger.warning(
                 "a follower reports a corrupt batch that is sound here",
                 log=str(replica.name),

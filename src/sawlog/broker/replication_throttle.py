@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from sawlog.core.ports import Clock
     from sawlog.replication.replica import Replica
 
+MAX_INDEX_DIGITS = 10
+"""Partition indexes are below 2^31."""
+
 
 class ReplicationThrottle:
     """Both quotas, as the settings in force and the newest image say."""
@@ -105,10 +108,13 @@ class ReplicationThrottle:
 
 
 def _indexes(text: str, node_id: "NodeId") -> frozenset[int] | None:
-    """The partitions whose replica on this broker is in a list like `0:1,0:2`; None means all."""
+    """The partitions whose replica on this broker is in a list like `0:1,0:2`; None means all. An
+    item that names no possible partition is ignored: int() raises at thousands of digits."""
     if text.strip() == ALL_REPLICAS:
         return None
     pairs = (item.strip().partition(":") for item in text.split(","))
     return frozenset(
-        int(index) for index, _, node in pairs if node == str(node_id) and index.isdecimal()
+        int(index)
+        for index, _, node in pairs
+        if node == str(node_id) and index.isdecimal() and len(index) <= MAX_INDEX_DIGITS
     )

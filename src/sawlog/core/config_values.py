@@ -147,7 +147,9 @@ def _check_choice(setting: Setting, value: Value, choices: list[str], *, any_cas
 
 def _check_throttled(setting: Setting, value: tuple[str, ...]) -> None:
     """Accept `*` or a list of `partition:broker` pairs."""
-    if value != ("*",) and not all(re.fullmatch(r"[0-9]+:[0-9]+", item) for item in value):
+    if value != ("*",) and not all(
+        re.fullmatch(r"[0-9]{1,10}:[0-9]{1,10}", item) for item in value
+    ):
         expected = (
             f"{setting.name} must be the literal '*' or a list of replicas in the following "
             "format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."

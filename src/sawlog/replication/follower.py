@@ -16,7 +16,13 @@ from typing import NamedTuple
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import LeaderEpoch, NodeId, Offset
-from sawlog.protocol.record_batch import BatchHeader, batches_in, check_crc
+from sawlog.protocol.record_batch import (
+    HEADER_SIZE,
+    BatchHeader,
+    batches_in,
+    check_crc,
+    read_header,
+)
 from sawlog.storage.leader_epochs import EpochEntry
 from sawlog.storage.log import Log
 from sawlog.storage.log_config import FOREVER
@@ -102,6 +108,11 @@ class Follower:
         return max(self.leader_high_watermark - self.log.end_offset, 0)
 
     @property
+    def has_response(self) -> bool:
+        """Whether the leader has answered a fetch in this epoch."""
+        return self.leader_high_watermark != UNKNOWN
+
+    @property
     def has_committed_records(self) -> bool:
         """Whether this replica has, flushed where that counts, all records that were committed at
         the leader's last response; False before the first one."""
@@ -123,15 +134,26 @@ class Follower:
 
         Batches that are in the log already are skipped: the leader may answer two fetches in
         flight with the same ones. CORRUPT_MESSAGE at a bad batch, KAFKA_STORAGE_ERROR if the disk
-        refuses; the batches before it are appended.
+        refuses; the batches before it are appended. No CRC covers length and offset of a batch: the
+        first one has to be whole, and none may reach beyond the start of the next one.
         """
         appended = 0
+        end = 0
         try:
             for position, header in batches_in(records):
+                end = position + header.size
+                has_next = end + HEADER_SIZE <= len(records)
+                if has_next and read_header(records, end).base_offset < header.next_offset:
+                    raise self._corrupt(header)
                 if header.next_offset > self.log.end_offset:
                     check_crc(records, header, position)
-                    self._append_batch(records[position : position + header.size], header)
+                    self._append_batch(records[position:end], header)
                     appended += header.size
+            if records and not end:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"no whole batch in {len(records)} bytes for offset {self.log.end_offset}",
+                )
         finally:
             if appended or is_awaited:
                 self.request_flush(is_awaited=is_awaited)

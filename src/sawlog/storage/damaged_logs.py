@@ -32,13 +32,15 @@ class DamagedLogs:
         found: Mapping[TopicPartition, DamagedLog],
     ) -> None:
         """Begin with the entries of the file and those of the logs that were found damaged now;
-        DiskError if they cannot be written. A log that was damaged already has not been led since,
-        so the epoch of its entry stays."""
+        DiskError if they cannot be written. A log that was damaged already may have fetched newer
+        epochs since: the newest that it ever had counts."""
         self.entries = dict(noted)
         new = {}
         for tp, log in found.items():
             before = noted.get(tp, log)
-            new[tp] = DamagedLog(min(log.offset, before.offset), before.last_epoch)
+            new[tp] = DamagedLog(
+                min(log.offset, before.offset), max(log.last_epoch, before.last_epoch)
+            )
         if new:
             self._write(self.entries | new)
 

@@ -171,17 +171,30 @@ class Segments:
             segment.remember(limit_offset, end)
         return FileSlice(segment.file, position, length)
 
-    def is_sound_at(self, offset: int) -> bool:
-        """Whether the first batch that holds `offset` or lies after it can be read and matches its
-        CRC; True where there is none."""
+    def is_sound_at(self, offset: int, end_offset: int) -> bool:
+        """Whether the first batch that holds `offset` or lies after it can be read, matches its CRC
+        and ends before the next one; True where there is none. `end_offset` is the log end
+        offset."""
         try:
             for segment in self.since(offset):
                 position = segment.position_of(offset)
                 if position < segment.file.size:
-                    return sound_batch(segment.file, position, segment.file.size) is not None
+                    header = sound_batch(segment.file, position, segment.file.size)
+                    return header is not None and header.next_offset <= self._next_base_offset(
+                        segment, position + header.size, end_offset
+                    )
         except Damage:
             return False
         return True
+
+    def _next_base_offset(self, segment: Segment, position: int, end_offset: int) -> int:
+        """The base offset of the batch at `position`; after the last one of a segment, that of the
+        next segment or the log end offset."""
+        if position < segment.file.size:
+            return segment.batch_at(position).base_offset
+        if segment is self.active:
+            return end_offset
+        return self._bases[self._segments.index(segment) + 1]
 
     def bytes_between(self, offset: int, limit_offset: int, end_offset: int) -> int:
         """The bytes of the batches from the one that holds `offset` up to `limit_offset`, which

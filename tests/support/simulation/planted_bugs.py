@@ -185,7 +185,7 @@ def acknowledgement_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "when_committed", lambda _, __, action: action(None))
 
 
-@bug("3", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700), seed=3)
+@bug("3", faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700), seed=5)
 def waiter_survives_its_epoch(patch: pytest.MonkeyPatch) -> None:
     enter = Replica._enter
 
@@ -350,7 +350,7 @@ def member_joins_under_an_earlier_broker_epoch(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(InSyncSet, "adding", adding_first_epoch)
 
 
-@bug("8", "7", "2", faults=DIVERGENCE, seed=1)
+@bug("8", "7", "2", faults=DIVERGENCE, seed=2)
 def diverging_fetch_updates_progress(patch: pytest.MonkeyPatch) -> None:
     """KAFKA-13141."""
     read = fetch._Fetch._read_for_replica
@@ -420,7 +420,7 @@ def election_outside_of_the_in_sync_set(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leader_election, "_elected", elect_first)
 
 
-@bug("16", faults=EMPTY_AT_THE_EXPIRY, seed=1)
+@bug("16", faults=EMPTY_AT_THE_EXPIRY, seed=3)
 def election_without_a_look_at_the_directory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InSyncMember, "has_directory_of", lambda *_: True)
 

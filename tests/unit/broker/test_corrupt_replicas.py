@@ -9,6 +9,8 @@ from support.replication.fetching_cluster import FetchingBroker, FetchingCluster
 from support.replication.replicated_logs import assert_identical, headers_in, values_of
 
 VALUES = [b"value %d" % number for number in range(5)]
+OFFSET_AT = 7
+LENGTH_AT = 10
 MAGIC_AT = 16
 LAST_BYTE = -1
 
@@ -38,7 +40,7 @@ def begin_again(cluster: FetchingCluster, number: int) -> None:
     cluster[number].restart(kept_batches=0)
 
 
-@pytest.mark.parametrize("at", [LAST_BYTE, MAGIC_AT])
+@pytest.mark.parametrize("at", [LAST_BYTE, OFFSET_AT, LENGTH_AT, MAGIC_AT])
 def test_a_leader_hands_on_when_a_follower_finds_a_corrupt_batch(at: int) -> None:
     cluster = cluster_with_records()
     corrupt(cluster[1], 2, at)
@@ -106,6 +108,23 @@ def test_a_leader_stays_while_no_other_member_is_alive() -> None:
     cluster.schedule.run_for(100)
     assert (cluster.state.leader, cluster.state.leader_epoch) == (1, 0)
     assert leader.log.end_offset == 5
+
+
+def test_a_follower_stays_until_its_leader_has_answered() -> None:
+    """The leader is registered, but it may be dead, and this the last copy of the records."""
+    cluster = cluster_with_records(2)
+    corrupt(cluster[2], 2, MAGIC_AT)
+    cluster.cut(1, 2)
+    cluster[2].restart()
+    cluster.schedule.run_for(20_000)
+    assert (cluster.state.leader_epoch, cluster.state.isr) == (0, (1, 2))
+    assert cluster[2].replica.log.end_offset == 5
+    cluster.heal()
+    assert cluster.schedule.run(lambda: cluster.state.isr == (1,))
+    cluster.settle()
+    cluster.schedule.run_for(5_000)
+    assert_identical(*(broker.replica.log for broker in cluster.brokers.values()))
+    assert sorted(cluster.state.isr) == [1, 2]
 
 
 def test_a_wrong_report_changes_nothing() -> None:

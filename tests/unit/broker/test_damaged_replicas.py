@@ -4,8 +4,9 @@ import pytest
 
 from sawlog.cluster.metadata_image import DAMAGED_DIRECTORY, NO_NODE
 from sawlog.core.errors import KafkaError
-from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+from sawlog.core.ids import NodeId, PartitionIndex, TopicName, TopicPartition
 from sawlog.core.ports import DiskFull
+from sawlog.replication.isr_writer import IsrWritten
 from sawlog.replication.roles import Role
 from sawlog.storage.checkpointer import INTERVAL_MS
 from sawlog.storage.damaged_logs import DamagedLogs
@@ -30,6 +31,10 @@ def cluster_with_records(count: int = 3) -> FetchingCluster:
 
 def noted(broker: FetchingBroker) -> list[str]:
     return [str(tp) for tp in broker.directory.damaged.entries]
+
+
+def refuse(_: DamagedLogs, tp: TopicPartition) -> None:
+    raise DiskFull(str(tp), "no space left")
 
 
 def test_a_damaged_leader_steps_down_before_it_serves() -> None:
@@ -101,6 +106,31 @@ def test_the_note_has_the_newest_epoch_that_the_log_had() -> None:
     assert cluster[1].directory.damaged.entries[T0].last_epoch == 1
 
 
+@pytest.mark.parametrize("kept_batches", [None, 3])
+def test_a_replica_that_leaves_again_names_the_epoch_in_which_it_was_in_sync(
+    monkeypatch: pytest.MonkeyPatch, kept_batches: int | None
+) -> None:
+    """Members that were left out in that epoch may miss what was committed with this replica."""
+    cluster = cluster_with_records()
+    monkeypatch.setattr(DamagedLogs, "remove", refuse)
+    cluster[3].restart(kept_batches=2)
+    cluster.schedule.run_for(200)
+    cluster.elect(2)
+    cluster.commit(b"of epoch 1")
+    cluster.settle()
+    cluster.schedule.run_for(2 * INTERVAL_MS)
+    assert sorted(cluster.state.isr) == [1, 2, 3]
+    assert noted(cluster[3]) == ["t-0"], "the disk was full when it was in sync again"
+    left: list[int] = []
+
+    def leave(_node: NodeId, _partition_epoch: int, last_epoch: int, _done: IsrWritten) -> None:
+        left.append(last_epoch)
+
+    monkeypatch.setattr(cluster, "leave_isr", leave)
+    cluster[3].restart(kept_batches=kept_batches)
+    assert left == [1]
+
+
 def test_what_was_fetched_again_survives_another_restart() -> None:
     cluster = cluster_with_records()
     cluster[3].restart(kept_batches=2)
@@ -170,10 +200,6 @@ def test_a_sole_replica_serves_although_a_full_disk_keeps_its_note(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = cluster_with_records(1)
-
-    def refuse(_: DamagedLogs, tp: TopicPartition) -> None:
-        raise DiskFull(str(tp), "no space left")
-
     with monkeypatch.context() as patch:
         patch.setattr(DamagedLogs, "remove", refuse)
         cluster[1].restart(kept_batches=2)

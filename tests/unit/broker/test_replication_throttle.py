@@ -100,3 +100,15 @@ def test_a_throttle_that_is_removed_lets_the_replica_catch_up() -> None:
     cluster.configure(topic={}, brokers={})
     assert fetched_bytes(cluster, 3_000) > BACKLOG * SIZE // 2, "a new rate counts at once"
     cluster.settle()
+
+
+@pytest.mark.parametrize("replicas", [LEADER_REPLICAS, FOLLOWER_REPLICAS])
+def test_a_partition_with_too_many_digits_does_not_keep_an_image_from_being_applied(
+    replicas: str,
+) -> None:
+    cluster = FetchingCluster()
+    cluster.configure(topic={replicas: f"{'9' * 5_000}:1,0:1"}, brokers={})
+    throttle = cluster[1].throttle
+    quota = throttle.leader if replicas is LEADER_REPLICAS else throttle.follower
+    assert quota.throttles("t", 0)
+    cluster.commit(b"served")

@@ -239,6 +239,10 @@ def test_every_synonym_is_a_known_setting() -> None:
             "Invalid value [foo] for configuration leader.replication.throttled.replicas: leader",
         ),
         (
+            {"follower.replication.throttled.replicas": f"{'9' * 5_000}:1"},
+            f"Invalid value [{'9' * 5_000}:1] for configuration follower.replication.throttled",
+        ),
+        (
             {"min.compaction.lag.ms": "100", "max.compaction.lag.ms": "10"},
             "conflict topic config setting min.compaction.lag.ms (100) > max.compaction.lag.ms",
         ),
