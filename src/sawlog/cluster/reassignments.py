@@ -5,10 +5,6 @@
 Any broker writes the plan, by a compare-and-set of the topic's node. The replicas that are added
 follow the leader; when all that stay are in sync, the controller removes the others, and moves the
 leader if it was one of them. A partition has its original replicas again after a cancellation.
-
-A plan that adds a replica begins a new leader epoch in the same multi. The broker may have had a
-replica of the partition before, and fetches of its deleted log may still be on their way or parked
-at the leader: those of an earlier epoch do not count.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -194,7 +190,11 @@ class _Alteration:
 
 
 def _new_epoch(topic: TopicName, index: int, state: PartitionState) -> SetData:
-    """Begin a new leader epoch with the same leader."""
+    """Begin a new leader epoch with the same leader, because a replica is added.
+
+    Its broker may have had a replica of the partition before, and fetches of that deleted log may
+    still be on their way or parked at the leader: those of an earlier epoch do not count.
+    """
     new = state._replace(leader_epoch=LeaderEpoch(state.leader_epoch + 1))
     return SetData(znodes.state_path(topic, index), znodes.encode_state(new), state.version)
 
