@@ -10,7 +10,7 @@ WORKERS ?= 2
 export PYTHONDONTWRITEBYTECODE = 1
 export WORKERS
 
-.PHONY: demo test test-long soak bench lint types layers format setup programs java clean
+.PHONY: demo test test-long soak bench lint types layers format setup programs java versitygw clean
 
 demo: $(READY)
 	@tools/need java
@@ -20,10 +20,10 @@ demo: $(READY)
 test: programs
 	$(BIN)/python -m tools.tiers fast
 
-test-long: programs java
+test-long: programs java versitygw
 	$(BIN)/python -m tools.tiers long
 
-soak: programs java
+soak: programs java versitygw
 	$(BIN)/python -m tools.tiers soak
 
 bench: $(READY) java
@@ -64,6 +64,9 @@ java: $(READY)
 	@tools/need java
 	@tools/need mvn
 	@$(BIN)/python -m tools.kafka_jars
+
+versitygw: $(READY)
+	@$(BIN)/python -m tools.versitygw
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -7,6 +7,7 @@ how the tests themselves are tested.
 import os
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +15,9 @@ from hypothesis import HealthCheck, settings
 from support.kafka.shared_brokers import Server, SharedBrokers
 from support.server.broker_cluster import BrokerCluster
 from support.server.zookeeper import ZooKeeper
+
+if TYPE_CHECKING:
+    from support.pipeline.s3_servers import S3Server
 
 # A machine that is busy with other things proves nothing against a test.
 settings.register_profile(
@@ -57,6 +61,26 @@ def broker_cluster(
     cluster = BrokerCluster(tmp_path_factory.mktemp("cluster"), zookeeper.new_chroot())
     yield cluster
     cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator["S3Server"]:
+    """An S3 server in memory for all tests of a worker."""
+    from support.pipeline.s3_servers import start_moto
+
+    server = start_moto()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator["S3Server"]:
+    """A real S3 server over files for all tests of a worker; takes minutes to build."""
+    from support.pipeline.s3_servers import start_versitygw
+
+    server = start_versitygw(tmp_path_factory.mktemp("s3"))
+    yield server
+    server.stop()
 
 
 @pytest.fixture

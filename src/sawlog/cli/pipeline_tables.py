@@ -30,6 +30,7 @@ from sawlog.client.net.cluster import Cluster
 
 if TYPE_CHECKING:
     from sawlog.pipeline.delta.compaction import CompactionResult
+    from sawlog.pipeline.delta.table_path import TablePath
     from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
     from sawlog.pipeline.landing.driver.pipeline_status import TableStatus
     from sawlog.pipeline.landing.driver.replay import From
@@ -204,12 +205,13 @@ def _merged(done: "CompactionResult") -> str:
     return f"{text}{lost if done.conflicts else ''}"
 
 
-def _places(what: str) -> "tuple[Pipeline, list[tuple[str, str]]]":
+def _places(what: str) -> "tuple[Pipeline, list[tuple[str, TablePath]]]":
     from sawlog.pipeline.delta.table import Table
+    from sawlog.pipeline.delta.table_path import TablePath, is_object_store
     from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
 
-    if Path(what).is_dir():
-        path = str(Path(what).resolve())
+    if is_object_store(what) or Path(what).is_dir():
+        path = TablePath(what if is_object_store(what) else str(Path(what).resolve()))
         if not Table.exists(path):
             raise click.UsageError(f"there is no table in {what}")
         return Pipeline(path, "", path, ()), [(what, path)]

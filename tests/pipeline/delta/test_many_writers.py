@@ -1,11 +1,9 @@
 """Concurrent landings and compactions of one table, killed or not, lose and duplicate nothing."""
 
-import json
 import os
 import random
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,37 +19,12 @@ from sawlog.pipeline.delta.tail import TableTail
 from sawlog.pipeline.delta.vacuum import vacuum
 from support.pipeline.table_workers import PARTITIONS
 from support.pipeline.tables import PIPELINE, at, contents, expected, land, new_table, rows, written
+from support.pipeline.worker_processes import DEADLINE_S, finish, kill, start
 from support.process import wait_until
-from support.sources import SOURCE
 from support.tiers import rounds
 
-TESTS = Path(__file__).resolve().parents[2]
-DEADLINE_S = 240
 NEVER = 1_000_000
 """An offset that no landing reaches: it runs until it is killed."""
-
-
-def start(*arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "support.pipeline.table_workers", *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{SOURCE.parent}"}
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def finish(worker: subprocess.Popen[str]) -> dict[str, int]:
-    try:
-        output, errors = worker.communicate(timeout=DEADLINE_S)
-    finally:
-        worker.kill()
-    assert worker.returncode == 0, errors
-    met: dict[str, int] = json.loads(output.splitlines()[-1])
-    return met
-
-
-def kill(worker: subprocess.Popen[str]) -> None:
-    worker.send_signal(signal.SIGKILL)
-    worker.communicate(timeout=120)
 
 
 def check(table: Table, end: int) -> None:

@@ -12,6 +12,7 @@ from sawlog.pipeline.delta.compaction import compact
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.table import Table
 from support.pipeline.lake import everything, expected
+from support.pipeline.old_files import make_old
 from support.pipeline.tables import PIPELINE, at, contents, land, new_table, rows, written
 from support.pipeline.tables import expected as expected_rows
 
@@ -32,6 +33,20 @@ def test_a_dataframe_has_every_row_of_a_table(spark: "SparkSession", tmp_path: P
         assert row["user agent"] == wanted["user agent"]
         struct = row["struct"]
         assert (struct and struct.asDict()) == wanted["struct"]
+
+
+def test_a_dataframe_has_the_rows_of_files_with_and_without_partition_columns(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    table = new_table(tmp_path / "t", ["date(timestamp) as day", "topic"])
+    land(table, 0, 0, 10, days=2)
+    make_old(table)
+    table = Table.open(table.path)
+    land(table, 0, 10, 20, days=2)
+    found = read(spark, table.path).orderBy("offset").collect()
+    assert [row["offset"] for row in found] == list(range(20))
+    assert all(row["day"] == row["timestamp"].date() for row in found)
+    assert {row["topic"] for row in found} == {"access"}
 
 
 def test_an_old_version_can_be_read(spark: "SparkSession", tmp_path: Path) -> None:

@@ -1,10 +1,7 @@
 """Whatever dies, each record lands once: good ones in the table, bad ones as dead letters."""
 
-import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 
@@ -18,13 +15,13 @@ from support.pipeline.drivers import (
     uncommitted,
     version_of,
 )
-from support.pipeline.landing import (
-    create_topic,
-    pipeline_file,
-    records_of,
-    rows_of,
-    send,
-    values_in,
+from support.pipeline.landing import create_topic, pipeline_file, records_of, send, values_in
+from support.pipeline.landing_load import (
+    TABLES,
+    TOPIC,
+    Load,
+    assert_tables_are_the_topic,
+    values,
 )
 from support.process import wait_until
 from support.programs import require_java
@@ -32,20 +29,7 @@ from support.server.broker_process import SawlogServer, running_sawlog
 
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 
-TOPIC = "logs"
-TABLES = f"""\
-  raw: {{topic: {TOPIC}, commit: {{rows: 8000, every: 200ms}}}}
-  parsed: {{topic: {TOPIC}, format: json, commit: {{rows: 9000, every: 200ms}}}}
-"""
-
-
 CONFLICT = "restarting from the offsets in the table"
-
-
-def values(count: int, first: int = 0) -> Iterator[bytes]:
-    """Values of which every seventh is malformed."""
-    for number in range(first, first + count):
-        yield b"{broken %d" % number if number % 7 == 0 else json.dumps({"id": number}).encode()
 
 
 @pytest.fixture
@@ -64,44 +48,6 @@ def file(tmp_path: Path, server: SawlogServer) -> Path:
 @pytest.fixture
 def pipeline(file: Path) -> Pipeline:
     return read_pipeline(str(file))
-
-
-class Load:
-    """A producer of about two thousand records per second, until stopped.
-
-    A faster one would leave a backlog on a busy machine that takes longer to land than the test.
-    """
-
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _work(self) -> None:
-        first = 0
-        while not self._stop.wait(0.1):
-            send(self._bootstrap, TOPIC, values(200, first))
-            first += 200
-
-
-def assert_tables_are_the_topic(server: SawlogServer, pipeline: Pipeline) -> None:
-    raw, parsed = pipeline.landed
-    records = records_of(server.bootstrap, TOPIC)
-    assert values_in(raw.path) == records
-    assert values_in(raw.dead_path) == []
-    good = [(place, json.loads(value)) for place, value in records if value and value[1] == 34]
-    rows = [((row["partition"], row["offset"]), {"id": row["id"]}) for row in rows_of(parsed.path)]
-    assert sorted(rows, key=lambda entry: entry[0]) == good
-    bad = [(place, value) for place, value in records if not value or value[1] != 34]
-    assert values_in(parsed.dead_path) == bad
 
 
 def wait_for_files_to_commit(driver: Driver, table: LandedTable) -> None:

@@ -9,6 +9,7 @@ import psutil
 
 from sawlog.pipeline.delta.data_files import PREFIX, decode_path
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_storage import open_storage
 from support.process import ServerProcess, wait_until
 
 
@@ -57,7 +58,11 @@ def uncommitted(path: str) -> set[str]:
     """Data files in the directory of a table that no version has."""
     if not Table.exists(path):
         return set()
-    there = {str(found.relative_to(path)) for found in Path(path).rglob(f"{PREFIX}*.parquet")}
+    there = {
+        file.path
+        for file in open_storage(path).walk()
+        if file.path.rpartition("/")[2].startswith(PREFIX)
+    }
     snapshot = Table.open(path).snapshot
     return there - {decode_path(name) for name in (*snapshot.files, *snapshot.tombstones)}
 

@@ -4,7 +4,6 @@ compaction and a checkpoint; and its rows as Python values.
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from sawlog.pipeline.delta.compaction import compact
 from sawlog.pipeline.delta.delta_types import TIMESTAMP
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_path import AnyPath
 from support.pipeline.tables import PIPELINE, at, written
 
 KINDS = {
@@ -66,7 +66,7 @@ def batch(numbers: range, *, later: bool) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema)
 
 
-def everything(path: Path) -> Table:
+def everything(path: AnyPath) -> Table:
     """Rows 0 to 29, partitioned by day and country; the column `later` from row 20 on."""
     schema = pa.schema([pa.field(name, kind) for name, kind in KINDS.items()])
     table = Table.create(path, schema, ["date(timestamp) as landed", "country"], {}, PIPELINE)

@@ -16,6 +16,7 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.producer.producer import Producer
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_path import TablePath
 from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
 from sawlog.pipeline.landing.driver.batch_commit import LandingCommitter
@@ -73,14 +74,22 @@ def send(bootstrap: str, topic: str, values: Iterable[bytes | Mapping[str, Any] 
                 producer.send(topic, told, partition=number % partitions)
 
 
-def pipeline_file(directory: Path, bootstrap: str, tables: str, more: str = "") -> Path:
+def pipeline_file(
+    directory: Path, bootstrap: str, tables: str, more: str = "", lake: TablePath | None = None
+) -> Path:
+    """Write a pipeline file; the lake is a directory beside it unless `lake` is given."""
     file = directory / "pipeline.yaml"
-    file.write_text(f"brokers: {bootstrap}\nlake: ./lake\ntables:\n{tables}{more}")
+    place = "./lake"
+    if lake is not None:
+        place = f"{lake}\nlake_options: {json.dumps(dict(lake.options))}\ncheckpoints: ./state"
+    file.write_text(f"brokers: {bootstrap}\nlake: {place}\ntables:\n{tables}{more}")
     return file
 
 
-def pipeline_of(directory: Path, bootstrap: str, tables: str) -> Pipeline:
-    return read_pipeline(str(pipeline_file(directory, bootstrap, tables)))
+def pipeline_of(
+    directory: Path, bootstrap: str, tables: str, lake: TablePath | None = None
+) -> Pipeline:
+    return read_pipeline(str(pipeline_file(directory, bootstrap, tables, lake=lake)))
 
 
 def run_once(spark: "SparkSession", pipeline: Pipeline) -> tuple[list[Outcome], RecordedEvents]:
@@ -138,7 +147,8 @@ def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[LandedBatch]:
         with Cluster(pipeline.brokers) as cluster:
             ready = prepare(cluster, config)
             parameters = read_parameters(
-                landing_parameters(pipeline, config, ready.topic_id).to_json()
+                landing_parameters(pipeline, config, ready.topic_id).to_json(),
+                pipeline.lake.options,
             )
             committer = LandingCommitter(
                 parameters, ready, landed=landed.append, commit_to_group=lambda _: None

@@ -12,13 +12,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from sawlog.pipeline.delta.compaction import compact
 from sawlog.pipeline.delta.errors import OffsetConflict
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.table import AlreadyCommitted, Table
-from sawlog.pipeline.delta.table_storage import Storage
 from support.pipeline.tables import PIPELINE, at, rows, written
 
 PARTITIONS = 3
@@ -90,12 +89,15 @@ def _after(function: Callable[..., object]) -> Callable[..., object]:
 
 def die(path: str, point: str) -> None:
     """`files`: data files are written; `aside`: the entry is written but has no name yet; `named`:
-    it has its name, but the directory is not synced.
+    it has its name, but the directory is not synced; `put`: an object store has the entry.
     """
     table = Table.open(path)
     files = written(table, rows(0, range(10, 20)))
+    storage: Any = type(table.storage)
     if point == "files":
-        Storage.put_if_absent = _before(Storage.put_if_absent)  # type: ignore[method-assign, assignment]
+        storage.put_if_absent = _before(storage.put_if_absent)
+    elif point == "put":
+        storage.put_if_absent = _after(storage.put_if_absent)
     elif point == "aside":
         os.link = _before(os.link)  # type: ignore[assignment]
     elif point == "named":

@@ -1,7 +1,6 @@
 """Small tables for tests, with rows as the landing writes them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +11,7 @@ from sawlog.pipeline.delta.delta_types import TIMESTAMP
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion, Table
+from sawlog.pipeline.delta.table_path import AnyPath
 
 PIPELINE = "lake-access"
 TOPIC = "access"
@@ -48,7 +48,7 @@ def rows(partition: int, offsets: Iterable[int], *, days: int = 1) -> pa.RecordB
 
 
 def new_table(
-    path: Path,
+    path: AnyPath,
     partition_by: Sequence[str] = (),
     starts: Mapping[TopicPartition, int] | None = None,
     *,
@@ -77,11 +77,8 @@ def contents(table: Table) -> list[tuple[int, int, bytes]]:
     """Partition, offset and value of every row of the handle's version, sorted, with duplicates."""
     found: list[tuple[int, int, bytes]] = []
     for file in table.files():
-        parquet = pq.read_table(
-            table.storage.full(decode_path(file.path)),
-            columns=["partition", "offset", "value"],
-            partitioning=None,
-        )
+        with table.storage.open_input(decode_path(file.path)) as source:
+            parquet = pq.ParquetFile(source).read(["partition", "offset", "value"])
         columns = [parquet[name].to_pylist() for name in ("partition", "offset", "value")]
         found += zip(*columns, strict=True)
     return sorted(found)

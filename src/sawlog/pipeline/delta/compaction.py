@@ -21,13 +21,13 @@ from sawlog.pipeline.delta.partitioning import PartitionBy
 from sawlog.pipeline.delta.table import CommittedVersion, Table, add_actions
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
     from sawlog.pipeline.delta.delta_log import Action, ActiveFile, Snapshot
-    from sawlog.pipeline.delta.table_storage import Storage
+    from sawlog.pipeline.delta.table_path import AnyPath
+    from sawlog.pipeline.delta.table_storage import TableStorage
 
 _FULL = 0.75  # larger files, as a share of the target size, are left alone
 _WAVE = 64  # groups merged before the first of them is committed
@@ -72,19 +72,19 @@ def _packed(files: list[ActiveFile], target_bytes: int) -> Iterator[FileGroup]:
 
 
 def merge_files(
-    storage: Storage,
+    storage: TableStorage,
     group: FileGroup,
     schema: pa.Schema,
     partition_columns: Sequence[str],
     target_bytes: int = TARGET_BYTES,
 ) -> list[DataFile]:
-    """Write the rows of the group into new files; `schema` is that of the table's data files."""
+    """Write the rows of the group into new files; `schema` is that of the table."""
     by = [PartitionBy(name, name, None) for name in partition_columns]
     values = tuple(group.files[0].partition_values[name] for name in partition_columns)
     # Groups are cut by their input size; merged output a little over the target stays one file.
     with FileWriter(storage, by, target_bytes=2 * target_bytes) as writer:
         for file in group.files:
-            for batch in scan_file(storage, file.path, schema, {}):
+            for batch in scan_file(storage, file.path, schema, file.partition_values):
                 writer.write_into(values, batch)
         return writer.close()
 
@@ -119,7 +119,7 @@ def commit_compaction(
 
 def compact(
     spark: SparkSession | None,
-    path: str | os.PathLike[str],
+    path: AnyPath,
     target_bytes: int = TARGET_BYTES,
 ) -> CompactionResult:
     """Merge the small files, one Spark task per group, or in this process without a session.
@@ -147,7 +147,7 @@ def compact(
 def _run(
     spark: SparkSession | None, table: Table, groups: list[FileGroup], target_bytes: int
 ) -> Iterator[tuple[int, list[DataFile]]]:
-    storage, schema, columns = table.storage, table.file_schema, table.partition_columns
+    storage, schema, columns = table.storage, table.schema, table.partition_columns
     if spark is None or not groups:
         for index, group in enumerate(groups):
             yield index, merge_files(storage, group, schema, columns, target_bytes)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sawlog.pipeline.delta.delta_log import Action, ActiveFile, DeltaLog
 from sawlog.pipeline.delta.delta_types import from_json, to_json
-from sawlog.pipeline.delta.table_storage import Storage
+from sawlog.pipeline.delta.table_storage import TableStorage
 
 PREFIX = "sawlog-"  # prefix of our data files; vacuum deletes no others
 _SAFE = "/=-_.~!$&'()*+,;:@"  # allowed in a URL path
@@ -21,7 +21,7 @@ class DataFile(NamedTuple):
     rows: int
     partition_values: Mapping[str, str | None]
     stats: str  # Delta's statistics as JSON
-    schema: pa.Schema  # without partition columns
+    schema: pa.Schema  # of the file, partition columns included
 
     def to_json(self) -> str:
         """Encode the file for the row in which a task reports it to the driver."""
@@ -72,7 +72,7 @@ def remove_action(file: ActiveFile, now_ms: int, *, data_change: bool = True) ->
     }
 
 
-def delete_uncommitted(storage: Storage, files: Iterable[DataFile]) -> None:
+def delete_uncommitted(storage: TableStorage, files: Iterable[DataFile]) -> None:
     """Delete files that will not be committed.
 
     Files that the log mentions stay: a commit that seemed to fail may have succeeded.

@@ -1,7 +1,8 @@
 """A table as a DataFrame, without a jar: Spark's Parquet reader on the files of a version.
 
-Columns that a file lacks are null. Partition columns come from directory names. A value that was
-too long for a directory name is added as a constant instead.
+In an object store, for which Spark would need a jar, Python workers read the files
+(`table_source.py`). Columns that a file lacks are null. Partition columns come from directory
+names. A value that was too long for a directory name is added as a constant instead.
 """
 
 from __future__ import annotations
@@ -14,24 +15,39 @@ from sawlog.pipeline.delta.data_files import decode_path
 from sawlog.pipeline.delta.delta_types import to_json
 from sawlog.pipeline.delta.partitioning import path_has_values
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_path import StorageOptions, TablePath, is_object_store
 
 if TYPE_CHECKING:
-    import os
+    from collections.abc import Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from sawlog.pipeline.delta.delta_log import ActiveFile
+    from sawlog.pipeline.delta.table_path import AnyPath
 
 _GLOB = re.compile(r"([\\*?\[\]{}])")
 
 
 def read(
-    spark: SparkSession, path: str | os.PathLike[str], version: int | None = None
+    spark: SparkSession,
+    path: AnyPath,
+    version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read a table as of now, or as of a version that its log still has."""
+    """Read a table as of now, or as of a version that its log still has.
+
+    `storage_options` are those of an object store, as `lake_options` in a pipeline file.
+    """
+    if storage_options is not None:
+        path = TablePath(path, StorageOptions(storage_options))
     table = Table.open(path, version)
+    if is_object_store(table.path):
+        from sawlog.pipeline.delta.table_source import register
+
+        source = spark.read.format(register(spark, table.path.options))
+        return source.option("path", str(table.path)).option("version", table.version).load()
     schema = spark_schema(table.schema)
     names = table.partition_columns
     plain: list[ActiveFile] = []

@@ -1,6 +1,6 @@
 """The log of a Delta table: its numbered entries, and the snapshot that they add up to.
 
-An entry is created atomically and never changes (`Storage.put_if_absent`). The snapshot of a
+An entry is created atomically and never changes (`TableStorage.put_if_absent`). The snapshot of a
 version is the newest readable checkpoint at or below it plus the entries after that. Tables that
 need more than Delta's first protocol are rejected.
 """
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sawlog.pipeline.delta.errors import CorruptLog, TableNotFound, UnsupportedProtocol
-from sawlog.pipeline.delta.table_storage import LOG, Storage
+from sawlog.pipeline.delta.table_storage import LOG, TableStorage
 
 READER_VERSION = 1
 WRITER_VERSION = 2
@@ -94,7 +94,7 @@ class Snapshot:
 class DeltaLog:
     """The entries and checkpoints of one table's log."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: TableStorage) -> None:
         self._storage = storage
 
     def append(self, version: int, actions: Iterable[Action]) -> bool:

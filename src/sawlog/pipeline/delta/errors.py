@@ -24,7 +24,11 @@ class CorruptLog(TableError):
 
 
 class UnsupportedStorage(TableError):
-    """The file system cannot create a file atomically, so commits would not be safe."""
+    """The storage cannot create a file atomically, or its configuration is wrong."""
+
+
+class StoreUnavailable(OSError):
+    """An object store does not answer, or its response is an error; the outcome may be unknown."""
 
 
 class SchemaMismatch(TableError):

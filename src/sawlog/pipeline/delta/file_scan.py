@@ -6,14 +6,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sawlog.pipeline.delta.data_files import decode_path
+from sawlog.pipeline.delta.partitioning import constant
 from sawlog.pipeline.delta.schema_evolution import conform
-from sawlog.pipeline.delta.table_storage import Storage
+from sawlog.pipeline.delta.table_storage import TableStorage
 
 BATCH_ROWS = 64 * 1024
 
 
 def scan_file(
-    storage: Storage,
+    storage: TableStorage,
     path: str,
     schema: pa.Schema,
     partition_values: Mapping[str, str | None],
@@ -45,17 +46,3 @@ def _completed(
             kind = schema.field(name).type
             batch = batch.append_column(name, constant(value, kind, batch.num_rows))
     return conform(batch, schema)
-
-
-def constant(value: str | None, kind: pa.DataType, rows: int) -> pa.Array:
-    """Repeat a partition value, which the log stores as text, for each row."""
-    return pa.repeat(_parsed(value, kind), rows)
-
-
-def _parsed(value: str | None, kind: pa.DataType) -> pa.Scalar:
-    if value is None:
-        return pa.scalar(None, kind)
-    text = pa.array([value])
-    if pa.types.is_timestamp(kind):
-        return text.cast(pa.timestamp("us")).cast(kind)[0]
-    return text.cast(kind)[0]

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sawlog.pipeline.delta.data_files import PREFIX, DataFile, encode_path
+from sawlog.pipeline.delta.data_files import PREFIX, DataFile, decode_path, encode_path
 from sawlog.pipeline.delta.delta_types import stored_schema
 from sawlog.pipeline.delta.errors import SchemaMismatch
 from sawlog.pipeline.delta.partitioning import (
@@ -24,12 +24,11 @@ from sawlog.pipeline.delta.partitioning import (
 )
 from sawlog.pipeline.delta.schema_evolution import conform, evolved_schema
 from sawlog.pipeline.delta.statistics import bounded_columns, to_delta
-from sawlog.pipeline.delta.table_storage import Storage
+from sawlog.pipeline.delta.table_storage import TableStorage
 
 TARGET_BYTES = 128 * 1024 * 1024
 BUFFER_BYTES = 64 * 1024 * 1024
 ROW_GROUP_BYTES = 32 * 1024 * 1024  # of Arrow data, before encoding and compression
-MAX_OPEN_FILES = 32
 COMPRESSION = "zstd"
 COMPRESSION_LEVEL = 1
 _RISING = ("offset", "timestamp")  # ascending columns
@@ -38,20 +37,34 @@ _RISING = ("offset", "timestamp")  # ascending columns
 class _OpenFile:
     """A file being written, and the rows buffered for its next row group."""
 
-    def __init__(self, storage: Storage, path: str, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        storage: TableStorage,
+        path: str,
+        schema: pa.Schema,
+        partition_columns: Sequence[str],
+    ) -> None:
         self.path = path
         self.schema = schema
         self.waiting: list[pa.RecordBatch] = []
         self.waiting_bytes = 0
         self._found: list[pq.FileMetaData] = []
-        self._sink = storage.open_output(path)
-        self._writer = pq.ParquetWriter(
-            self._sink, schema, metadata_collector=self._found, **_settings(schema)
-        )
+        self._partition_columns = partition_columns
+        self._output = storage.open_output(path)
+        try:
+            self._writer = pq.ParquetWriter(
+                self._output.sink,
+                schema,
+                metadata_collector=self._found,
+                **_settings(schema, partition_columns),
+            )
+        except BaseException:
+            self._output.abort()
+            raise
 
     @property
     def written_bytes(self) -> int:
-        return int(self._sink.tell())
+        return self._output.tell()
 
     def add(self, batch: pa.RecordBatch) -> int:
         """Buffer a batch; returns its bytes."""
@@ -73,20 +86,20 @@ class _OpenFile:
             self.flush()
             self._writer.close()
             size = self.written_bytes
-            self._sink.close()
+            self._output.close()
         except BaseException:
             self.abandon()
             raise
         metadata = self._found[0]
-        stats = to_delta(metadata, self.schema)
+        stats = to_delta(metadata, self.schema, self._partition_columns)
         path = encode_path(self.path)
         return DataFile(path, size, metadata.num_rows, partition_values, stats, self.schema)
 
     def abandon(self) -> None:
-        """Close the file without a footer: it will not be read, and the disk may be full."""
+        """Drop the file without a footer, since the disk may be full."""
         self.waiting = []
         self._writer.is_open = False  # else garbage collection would write a footer
-        self._sink.close()
+        self._output.abort()
 
 
 class FileWriter:
@@ -94,13 +107,13 @@ class FileWriter:
 
     def __init__(
         self,
-        storage: Storage,
+        storage: TableStorage,
         partition_by: Sequence[PartitionBy] = (),
         *,
         target_bytes: int = TARGET_BYTES,
         buffer_bytes: int = BUFFER_BYTES,
         row_group_bytes: int = ROW_GROUP_BYTES,
-        max_open_files: int = MAX_OPEN_FILES,
+        max_open_files: int | None = None,
     ) -> None:
         self._storage = storage
         self._partition_by = list(partition_by)
@@ -108,11 +121,10 @@ class FileWriter:
         self._target_bytes = target_bytes
         self._buffer_bytes = buffer_bytes
         self._row_group_bytes = min(row_group_bytes, buffer_bytes)
-        self._max_open_files = max_open_files
+        self._max_open_files = max_open_files or storage.max_open_files
         self._schema = pa.schema([])  # all columns seen so far
         self._open: dict[Values, _OpenFile] = {}  # least recently used first
         self._waiting_bytes = 0
-        self._paths: list[str] = []
         self._finished: list[DataFile] = []
 
     def __enter__(self) -> Self:
@@ -139,7 +151,7 @@ class FileWriter:
             self.write_into(values, rows)
 
     def write_into(self, values: Values, batch: pa.RecordBatch) -> None:
-        """Write rows, without partition columns, to the partition with these values."""
+        """Write rows, which have the partition columns, to the partition with these values."""
         schema = self._seen(batch.schema)
         file = self._open.pop(values, None)
         if file is not None and not file.schema.equals(schema):
@@ -162,8 +174,8 @@ class FileWriter:
         """Finish all files and make them durable."""
         for values in list(self._open):
             self._finish(values, self._open.pop(values))
-        self._storage.sync(self._paths)
-        files, self._finished, self._paths = self._finished, [], []
+        self._storage.sync(decode_path(file.path) for file in self._finished)
+        files, self._finished = self._finished, []
         return files
 
     def abort(self) -> None:
@@ -171,9 +183,8 @@ class FileWriter:
         for file in self._open.values():
             file.abandon()
         self._open.clear()
-        for path in self._paths:
-            self._storage.delete(path)
-        self._paths = []
+        for finished in self._finished:
+            self._storage.delete(decode_path(finished.path))
         self._finished = []
         self._waiting_bytes = 0
 
@@ -194,11 +205,12 @@ class FileWriter:
         return self._schema
 
     def _new_file(self, values: Values, schema: pa.Schema) -> _OpenFile:
-        directory = partition_directory(self._names, values)
+        directory = partition_directory(
+            self._names, values, ascii_only=self._storage.has_ascii_names
+        )
         name = f"{PREFIX}{uuid4().hex}.parquet"
         path = f"{directory}/{name}" if directory else name
-        self._paths.append(path)
-        return _OpenFile(self._storage, path, schema)
+        return _OpenFile(self._storage, path, schema, self._names)
 
     def _make_room(self) -> None:
         while len(self._open) >= self._max_open_files:
@@ -210,15 +222,18 @@ class FileWriter:
         self._finished.append(file.finish(dict(zip(self._names, values, strict=True))))
 
 
-def _settings(schema: pa.Schema) -> dict[str, Any]:
-    """Delta encoding for ascending integers, dictionaries for all other columns."""
+def _settings(schema: pa.Schema, partition_columns: Sequence[str]) -> dict[str, Any]:
+    """Delta encoding for ascending integers, dictionaries for all other columns.
+
+    Partition columns always have Parquet statistics, from which Iceberg takes partition values.
+    """
     rising = [name for name in _RISING if name in schema.names and _is_64_bits(schema, name)]
     return {
         "compression": COMPRESSION,
         "compression_level": COMPRESSION_LEVEL,
         "use_dictionary": [name for name in _leaf_names(schema) if name not in rising],
         "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED") or None,
-        "write_statistics": bounded_columns(schema),
+        "write_statistics": list(dict.fromkeys([*bounded_columns(schema), *partition_columns])),
         "write_page_index": False,
         "store_schema": False,
     }

@@ -1,7 +1,8 @@
 """Partition columns: plain columns, or the date, hour or month of a timestamp.
 
 `date(timestamp)` generates a column `timestamp_date`; `date(timestamp) as day` names it `day`. The
-values of partition columns are in the log and in directory names, not in the files.
+values of partition columns are in the log, in directory names, and in the files; Delta's readers
+take them from the log, Iceberg's from the files. Files of earlier versions of Sawlog lack them.
 """
 
 import difflib
@@ -10,6 +11,7 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -91,27 +93,59 @@ def add_partition_columns(schema: pa.Schema, partition_by: Sequence[PartitionBy]
     return schema
 
 
+def _with_generated(schema: pa.Schema, partition_by: Sequence[PartitionBy]) -> pa.Schema:
+    """The columns of rows plus the generated ones that they lack."""
+    there = [entry for entry in partition_by if entry.name not in schema.names]
+    return add_partition_columns(schema, there)
+
+
 def split_by_partition(
     batch: pa.RecordBatch, partition_by: Sequence[PartitionBy]
 ) -> Iterator[tuple[Values, pa.RecordBatch]]:
-    """Split a batch into the rows of each partition, in order, without partition columns.
+    """Split a batch into the rows of each partition, in order, with all partition columns.
 
-    Each part comes with the partition values as the log stores them.
+    Each part comes with the partition values as the log stores them, and its partition columns have
+    these values: the empty string, for example, is null.
     """
     if not partition_by:
         yield (), batch
         return
-    plain = [entry.column for entry in partition_by if entry.unit is None]
-    rest = batch.drop_columns(plain) if plain else batch
+    whole = _with_generated(batch.schema, partition_by)
     labels = [_label(batch, entry) for entry in partition_by]
     if batch.num_rows == 0:
         return
     codes, distinct = _codes(labels)
     if len(distinct) == 1:
-        yield distinct[0], rest
+        yield distinct[0], _with_values(batch, whole, partition_by, distinct[0])
         return
     for code, values in enumerate(distinct):
-        yield values, rest.filter(pc.equal(codes, code))
+        rows = batch.filter(pc.equal(codes, code))
+        yield values, _with_values(rows, whole, partition_by, values)
+
+
+def _with_values(
+    batch: pa.RecordBatch, schema: pa.Schema, partition_by: Sequence[PartitionBy], values: Values
+) -> pa.RecordBatch:
+    """The rows of one partition with its values in the partition columns."""
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    for entry, value in zip(partition_by, values, strict=True):
+        kind = schema.field(entry.name).type
+        columns[entry.name] = constant(value, kind, batch.num_rows)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def constant(value: str | None, kind: pa.DataType, rows: int) -> pa.Array:
+    """Repeat a partition value, which the log stores as text, for each row."""
+    return pa.repeat(_parsed(value, kind), rows)
+
+
+def _parsed(value: str | None, kind: pa.DataType) -> pa.Scalar:
+    if value is None:
+        return pa.scalar(None, kind)
+    text = pa.array([value])
+    if pa.types.is_timestamp(kind):
+        return text.cast(pa.timestamp("us")).cast(kind)[0]
+    return text.cast(kind)[0]
 
 
 def _codes(labels: list[pa.Array]) -> tuple[pa.Array, list[Values]]:
@@ -164,10 +198,14 @@ def _time_label(column: pa.Array, style: str) -> pa.Array:
     return texts.take(encoded.indices)
 
 
-def partition_directory(names: Sequence[str], values: Values) -> str:
+def partition_directory(names: Sequence[str], values: Values, *, ascii_only: bool = False) -> str:
     """The directory in Hive's format; long values are cut, the log has them in full."""
+
+    def escaped(text: str) -> str:
+        return _cut(_in_ascii(_quoted(text)) if ascii_only else _quoted(text))
+
     return "/".join(
-        f"{_escaped(name)}={NULL_DIRECTORY if value is None else _escaped(value)}"
+        f"{escaped(name)}={NULL_DIRECTORY if value is None else escaped(value)}"
         for name, value in zip(names, values, strict=True)
     )
 
@@ -179,15 +217,15 @@ def path_has_values(names: Sequence[str], values: Mapping[str, str | None], path
     return exact and path.rpartition("/")[0] == wanted
 
 
-def _escaped(text: str) -> str:
-    return _cut(_quoted(text))
-
-
 def _quoted(text: str) -> str:
     """Escape a value as Hive does; characters beyond ASCII stay as they are."""
     return "".join(
         letter if letter in _PLAIN or letter > "\x7f" else f"%{ord(letter):02X}" for letter in text
     )
+
+
+def _in_ascii(text: str) -> str:
+    return "".join(letter if letter.isascii() else quote(letter) for letter in text)
 
 
 def _cut(text: str) -> str:

@@ -77,7 +77,7 @@ def _write(
             for batch in scan_file(table.storage, file.path, schema, file.partition_values):
                 kept = change.keep(batch)
                 if kept.num_rows:
-                    writer.write_into(values, kept.drop_columns(names) if names else kept)
+                    writer.write_into(values, kept)
         if change.insert is not None:
             for batch in change.insert.to_batches():
                 writer.write(batch)

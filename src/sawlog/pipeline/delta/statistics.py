@@ -6,7 +6,7 @@ text is truncated and times are rounded outwards.
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -65,12 +65,16 @@ def _has_bounds(kind: pa.DataType) -> bool:
     )
 
 
-def to_delta(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
-    """Delta's statistics of a written file as JSON."""
+def to_delta(
+    metadata: pq.FileMetaData, schema: pa.Schema, partition_columns: Collection[str] = ()
+) -> str:
+    """Delta's statistics of a written file as JSON; those of partition columns are in the log."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
     for place, path, kind in indexed(schema):
+        if path[0] in partition_columns:
+            continue
         chunks = [
             metadata.row_group(group).column(place).statistics
             for group in range(metadata.num_row_groups)

@@ -6,7 +6,6 @@ on one snapshot and committed on another.
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -38,7 +37,8 @@ from sawlog.pipeline.delta.landed_offsets import (
 )
 from sawlog.pipeline.delta.partitioning import PartitionBy, add_partition_columns, parse
 from sawlog.pipeline.delta.schema_evolution import evolved_schema
-from sawlog.pipeline.delta.table_storage import LOG, Storage
+from sawlog.pipeline.delta.table_path import AnyPath, TablePath
+from sawlog.pipeline.delta.table_storage import LOG, TableStorage, open_storage
 
 WRITE = "WRITE"  # Delta's operation name for a version that adds rows
 CHECKPOINT_EVERY = 50
@@ -76,26 +76,26 @@ class TableDetail(NamedTuple):
 class Table:
     """A handle on one version; `refresh` and every transaction move it to the newest."""
 
-    def __init__(self, storage: Storage, snapshot: Snapshot) -> None:
+    def __init__(self, storage: TableStorage, snapshot: Snapshot) -> None:
         self.storage = storage
         self.log = DeltaLog(storage)
         self._snapshot = snapshot
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], version: int | None = None) -> "Table":
+    def open(cls, path: AnyPath, version: int | None = None) -> "Table":
         """Open the newest version, or an older one. Raises TableNotFound."""
-        storage = Storage(path)
+        storage = open_storage(path)
         return cls(storage, DeltaLog(storage).snapshot(version))
 
     @classmethod
-    def exists(cls, path: str | os.PathLike[str]) -> bool:
-        names = Storage(path).names(LOG)
+    def exists(cls, path: AnyPath) -> bool:
+        names = open_storage(path).names(LOG)
         return any(name.endswith((".json", ".parquet")) for name in names if name[0].isdigit())
 
     @classmethod
     def create(
         cls,
-        path: str | os.PathLike[str],
+        path: AnyPath,
         schema: pa.Schema,
         partition_by: Sequence[str | PartitionBy] = (),
         starts: Mapping[TopicPartition, int] | None = None,
@@ -103,7 +103,7 @@ class Table:
         properties: Mapping[str, str] | None = None,
     ) -> "Table":
         """Create an empty table that starts at these offsets. Raises TableExists."""
-        storage = Storage(path)
+        storage = open_storage(path)
         by = [parse(entry) if isinstance(entry, str) else entry for entry in partition_by]
         configuration = {**PROPERTIES, **(properties or {})}
         _check_offsets_stay(configuration)
@@ -131,7 +131,7 @@ class Table:
         return cls.open(path)
 
     @property
-    def path(self) -> str:
+    def path(self) -> TablePath:
         return self.storage.root
 
     @property
@@ -163,12 +163,6 @@ class Table:
         stored = self._snapshot.metadata.get("configuration", {}).get(PARTITION_BY)
         entries = json.loads(stored) if stored else self.partition_columns
         return [parse(entry) if stored else PartitionBy(entry, entry, None) for entry in entries]
-
-    @property
-    def file_schema(self) -> pa.Schema:
-        """The columns in the data files."""
-        partitions = set(self.partition_columns)
-        return pa.schema([field for field in self.schema if field.name not in partitions])
 
     def files(self) -> list[ActiveFile]:
         """The active files in the order in which they were added."""
@@ -268,7 +262,10 @@ class Table:
         """Write a checkpoint and delete log entries past their retention."""
         from deltalake import DeltaTable  # slow to import, and not needed in tasks
 
-        table = DeltaTable(self.path)
+        options = self.storage.delta_options()
+        table = DeltaTable(
+            str(self.path), storage_options=None if options is None else dict(options)
+        )
         table.create_checkpoint()
         version = table.version()
         self.storage.sync([f"{LOG}/{version:020}.checkpoint.parquet", f"{LOG}/_last_checkpoint"])
@@ -336,10 +333,15 @@ def add_actions(
                 missing = sorted(set(file.schema.names) - set(evolved.names))
                 raise SchemaMismatch(f"{file.path} has columns that the table lacks: {missing}")
             fits.append(file.schema)
-        if set(file.partition_values) != partitions or partitions & set(file.schema.names):
+        if set(file.partition_values) != partitions:
             raise TableError(
                 f"{file.path} is for partitions by {sorted(file.partition_values)}, the table has"
-                f" {sorted(partitions)}: their columns are in the log and not in the file"
+                f" {sorted(partitions)}"
+            )
+        if not partitions <= set(file.schema.names):
+            missing = sorted(partitions - set(file.schema.names))
+            raise TableError(
+                f"{file.path} lacks the partition columns {missing}: the log and the file have them"
             )
     return [add_action(file, now_ms, data_change=data_change) for file in files]
 
@@ -361,6 +363,7 @@ def _commit_info(operation: str, info: Mapping[str, str], now_ms: int) -> Action
         "operation": operation,
         "operationParameters": {},
         "engineInfo": f"sawlog/{__version__}",
+        "txnId": str(uuid4()),  # no other entry has the same bytes: see TableStorage.put_if_absent
     }
     if info:
         body["userMetadata"] = json.dumps(dict(info), sort_keys=True)

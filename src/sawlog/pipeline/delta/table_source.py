@@ -2,15 +2,15 @@
 
 The columns are those that the table has when the query starts. A stream that reaches a version with
 new columns fails with SchemaChanged; restarted from the same checkpoint it continues there with all
-columns. Options: `path`; for streams `startingVersion` (a number or `latest`),
-`maxFilesPerTrigger`, `maxBytesPerTrigger` and `skipChangeCommits`; for batch reads `version`, where
-`sawlog.pipeline.delta.read` is faster.
+columns. `register` makes the source known to a session. Options: `path`; for batch reads `version`;
+for streams `startingVersion` (a number or `latest`), `maxFilesPerTrigger`, `maxBytesPerTrigger` and
+`skipChangeCommits`. On a directory `sawlog.pipeline.delta.read` is faster.
 """
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -26,13 +26,18 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from sawlog.pipeline.delta.configured_sources import register_source
 from sawlog.pipeline.delta.dataframe import spark_schema
 from sawlog.pipeline.delta.delta_types import from_json
 from sawlog.pipeline.delta.delta_types import to_json as schema_to_json
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.delta.table_storage import Storage
+from sawlog.pipeline.delta.table_path import NO_OPTIONS, StorageOptions, TablePath
+from sawlog.pipeline.delta.table_storage import open_storage
 from sawlog.pipeline.delta.tail import AddedFile, SourceRewritten, TableTail, TailPosition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TASK_BYTES = 32 * 1024 * 1024
 _OPTIONS = (
@@ -48,7 +53,9 @@ _OPTIONS = (
 class TableOptions:
     """The checked options; unknown ones are rejected."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
+    def __init__(
+        self, options: Mapping[str, str], storage_options: StorageOptions = NO_OPTIONS
+    ) -> None:
         known = {name.lower(): name for name in _OPTIONS}
         given: dict[str, str] = {}
         for name, value in options.items():
@@ -59,7 +66,7 @@ class TableOptions:
             given[known[name.lower()]] = value
         if "path" not in given:
             raise ValueError("the option 'path' is missing: the directory of the table")
-        self.path = given["path"]
+        self.path = TablePath(given["path"], storage_options)
         self.max_files = _at_least(given, "maxFilesPerTrigger", 1)
         self.max_bytes = _at_least(given, "maxBytesPerTrigger", 1)
         self.version = _at_least(given, "version", 0)
@@ -90,13 +97,13 @@ def _is_true(given: Mapping[str, str], name: str) -> bool:
 class Files(InputPartition):
     """The files that one task reads."""
 
-    root: str
+    root: TablePath
     files: Sequence[AddedFile]
     schema: str
 
 
 def _read(partition: Files) -> Iterator[pa.RecordBatch]:
-    storage, schema = Storage(partition.root), from_json(partition.schema)
+    storage, schema = open_storage(partition.root), from_json(partition.schema)
     for file in partition.files:
         try:
             yield from scan_file(storage, file.path, schema, file.partition_values)
@@ -107,7 +114,7 @@ def _read(partition: Files) -> Iterator[pa.RecordBatch]:
             ) from error
 
 
-def _tasks(root: str, files: Sequence[AddedFile], schema: pa.Schema) -> list[Files]:
+def _tasks(root: TablePath, files: Sequence[AddedFile], schema: pa.Schema) -> list[Files]:
     """Group small files so that each task has enough to read."""
     groups: list[list[AddedFile]] = []
     size = TASK_BYTES
@@ -122,9 +129,11 @@ def _tasks(root: str, files: Sequence[AddedFile], schema: pa.Schema) -> list[Fil
 
 
 class TableSource(DataSource):
+    storage_options: ClassVar[StorageOptions] = NO_OPTIONS  # `register_source` sets others
+
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._checked = TableOptions(options)
+        self._checked = TableOptions(options, self.storage_options)
 
     @classmethod
     def name(cls) -> str:
@@ -138,6 +147,15 @@ class TableSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "TableStreamReader":  # noqa: N802
         return TableStreamReader(self._checked, _arrow(schema))
+
+
+def register(spark: "SparkSession", options: Mapping[str, str] | None = None) -> str:
+    """Make the source known to a session; returns its format name.
+
+    `options` are those of an object store, such as `endpoint` and credentials. They are not options
+    of the reader, which Spark would show; the format name stands for them.
+    """
+    return register_source(spark, TableSource, StorageOptions(options))
 
 
 def _arrow(schema: StructType) -> pa.Schema:
@@ -205,7 +223,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         last = self._read_position(end)
         files = self._tail.between(TailPosition.from_json(end.get("began", start)), last)
-        return _tasks(Storage(self._options.path).root, files, self._schema)
+        return _tasks(open_storage(self._options.path).root, files, self._schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Files)

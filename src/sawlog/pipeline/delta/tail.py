@@ -20,7 +20,7 @@ from sawlog.pipeline.delta.delta_types import from_json
 from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.schema_evolution import missing_columns
 from sawlog.pipeline.delta.table import schema_of
-from sawlog.pipeline.delta.table_storage import Storage
+from sawlog.pipeline.delta.table_storage import open_storage
 
 
 class TailPosition(NamedTuple):
@@ -71,7 +71,7 @@ class TableTail:
     def __init__(
         self, path: str, *, columns: pa.Schema | None = None, skip_changes: bool = False
     ) -> None:
-        self._storage = Storage(path)
+        self._storage = open_storage(path)
         self._log = DeltaLog(self._storage)
         self._columns = columns
         self._skip_changes = skip_changes

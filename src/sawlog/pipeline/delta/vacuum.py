@@ -49,7 +49,8 @@ def vacuum(
             expired = file.modified_ms < now - orphan_ms
         else:
             expired = removed_at_ms < now - tombstone_ms
-        if expired and table.storage.delete(file.path):
+        if expired:
+            table.storage.delete(file.path)
             files += 1
             size += file.size
     return VacuumResult(files, size)

@@ -13,7 +13,12 @@ from enum import Enum
 from sawlog.client.errors import UNANSWERED, ClientError
 from sawlog.client.net.cluster import NoSuchTopic
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.pipeline.delta.errors import OffsetConflict, TableError, TooManyConflicts
+from sawlog.pipeline.delta.errors import (
+    OffsetConflict,
+    StoreUnavailable,
+    TableError,
+    TooManyConflicts,
+)
 from sawlog.pipeline.delta.tail import RowsRemoved, SchemaChanged, SourceRewritten
 
 _ERROR_LINE = re.compile(
@@ -38,6 +43,7 @@ class FailureKind(Enum):
 
     CONFLICT = "conflict"  # another driver moved the table: restart from its offsets
     UNREACHABLE = "unreachable"  # no broker answers: wait for one
+    STORE_UNREACHABLE = "store-unreachable"  # the lake's object store does not answer: wait for it
     NOT_FOUND = "not-found"  # the topic, or a table that a query reads, does not exist yet: wait
     SOURCE_REWRITTEN = "source-rewritten"  # a table that a query reads lost rows: start over
     SCHEMA_CHANGED = "schema-changed"  # a table that a query reads has new columns: restart
@@ -79,6 +85,9 @@ def classify(error: BaseException) -> LandingFailure:
     if isinstance(error, OSError) and error.errno in _DISK_FULL_ERRNOS:
         where = f" ({error.filename})" if error.filename else ""
         return LandingFailure(FailureKind.DISK_FULL, f"no space is left on the disk{where}")
+    if isinstance(error, StoreUnavailable):
+        text = f"{error.filename}: {error.strerror}"
+        return LandingFailure(FailureKind.STORE_UNREACHABLE, text)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return LandingFailure(FailureKind.OTHER, f"{error.filename}: {error.strerror}")
     if isinstance(error, KafkaError | ClientError):

@@ -101,10 +101,9 @@ def test_two_compactions_of_the_same_files_do_not_duplicate_rows(tmp_path: Path)
     other = Table.open(tmp_path / "t")
     groups = plan_groups(mine.files())
     merged = [
-        merge_files(mine.storage, group, mine.file_schema, mine.partition_columns)
-        for group in groups
+        merge_files(mine.storage, group, mine.schema, mine.partition_columns) for group in groups
     ]
-    again = merge_files(mine.storage, groups[0], mine.file_schema, mine.partition_columns)
+    again = merge_files(mine.storage, groups[0], mine.schema, mine.partition_columns)
     assert isinstance(commit_compaction(other, groups[0].files, merged[0]), CommittedVersion)
     with pytest.raises(FileConflict, match="no longer part of"):
         commit_compaction(mine, groups[0].files, again)
@@ -115,7 +114,7 @@ def test_two_compactions_of_the_same_files_do_not_duplicate_rows(tmp_path: Path)
 def test_a_landing_during_a_compaction_does_not_conflict(tmp_path: Path) -> None:
     mine = many(tmp_path / "t")
     (first, *_) = plan_groups(mine.files())
-    merged = merge_files(mine.storage, first, mine.file_schema, mine.partition_columns)
+    merged = merge_files(mine.storage, first, mine.schema, mine.partition_columns)
     land(Table.open(tmp_path / "t"), 0, 50, 60)
     commit_compaction(mine, first.files, merged)
     assert contents(Table.open(tmp_path / "t")) == expected({0: 60})
@@ -125,7 +124,7 @@ def test_a_compaction_that_lost_a_row_is_not_committed(tmp_path: Path) -> None:
     table = many(tmp_path / "t")
     (first, *_) = plan_groups(table.files())
     fewer = FileGroup(first.files[1:])
-    merged = merge_files(table.storage, fewer, table.file_schema, table.partition_columns)
+    merged = merge_files(table.storage, fewer, table.schema, table.partition_columns)
     with pytest.raises(TableError, match="nothing is replaced"):
         commit_compaction(table, first.files, merged)
     assert contents(Table.open(tmp_path / "t")) == expected({0: 50})

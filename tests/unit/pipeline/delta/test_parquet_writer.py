@@ -3,6 +3,7 @@
 import json
 import os
 import random
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,14 +13,14 @@ import pytest
 from sawlog.pipeline.delta.data_files import DataFile, decode_path
 from sawlog.pipeline.delta.delta_types import TIMESTAMP
 from sawlog.pipeline.delta.errors import InvalidColumn
+from sawlog.pipeline.delta.local_storage import LocalFile, LocalStorage
 from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.partitioning import parse
-from sawlog.pipeline.delta.table_storage import Storage
 from support.pipeline.tables import rows
 
 
 def write(path: Path, *batches: pa.RecordBatch, by: tuple[str, ...] = ()) -> list[DataFile]:
-    with FileWriter(Storage(path), [parse(text) for text in by]) as writer:
+    with FileWriter(LocalStorage(path), [parse(text) for text in by]) as writer:
         for batch in batches:
             writer.write(batch)
         return writer.close()
@@ -51,7 +52,10 @@ def test_each_partition_has_a_file_in_a_directory_of_its_own(tmp_path: Path) -> 
     for file in files:
         day = file.partition_values["timestamp_date"]
         assert file.path.startswith(f"timestamp_date={day}/topic=access/sawlog-")
-        assert "topic" not in read(tmp_path, file).schema.names
+        found = read(tmp_path, file)
+        assert set(found["timestamp_date"].to_pylist()) == {date.fromisoformat(day or "")}
+        assert set(found["topic"].to_pylist()) == {"access"}
+        assert {"timestamp_date", "topic"}.isdisjoint(json.loads(file.stats)["nullCount"])
     assert sum(file.rows for file in files) == 10
 
 
@@ -161,7 +165,7 @@ def test_a_type_that_cannot_be_stored_leaves_no_file(tmp_path: Path) -> None:
 def test_a_writer_that_fails_leaves_no_file(tmp_path: Path) -> None:
     def fail() -> None:
         by = [parse("date(timestamp)")]
-        with FileWriter(Storage(tmp_path), by, row_group_bytes=1) as writer:
+        with FileWriter(LocalStorage(tmp_path), by, row_group_bytes=1) as writer:
             writer.write(rows(0, range(100), days=3))
             assert len(on_disk_now(tmp_path)) == 3
             raise RuntimeError("task failed")
@@ -175,9 +179,12 @@ def test_a_full_disk_is_reported_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """/dev/full rejects every byte as a full disk does."""
-    monkeypatch.setattr(Storage, "open_output", lambda self, path: pa.OSFile("/dev/full", "wb"))
+    full = tmp_path / "full"
+    full.symlink_to("/dev/full")
+    monkeypatch.setattr(LocalStorage, "open_output", lambda self, path: LocalFile(str(full)))
     with pytest.raises(OSError, match="No space left on device"):
         write(tmp_path, rows(0, range(100)))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_rows_make_no_file(tmp_path: Path) -> None:
@@ -187,7 +194,7 @@ def test_no_rows_make_no_file(tmp_path: Path) -> None:
 
 def test_a_file_that_is_large_enough_is_followed_by_another(tmp_path: Path) -> None:
     noise = random.Random(1)
-    with FileWriter(Storage(tmp_path), target_bytes=100_000, row_group_bytes=20_000) as writer:
+    with FileWriter(LocalStorage(tmp_path), target_bytes=100_000, row_group_bytes=20_000) as writer:
         for _ in range(50):
             values = [noise.randbytes(1_000) for _ in range(20)]
             writer.write(pa.RecordBatch.from_pydict({"value": values}))
@@ -198,7 +205,7 @@ def test_a_file_that_is_large_enough_is_followed_by_another(tmp_path: Path) -> N
 
 
 def test_open_files_are_bounded(tmp_path: Path) -> None:
-    writer = FileWriter(Storage(tmp_path), [parse("n")], max_open_files=4)
+    writer = FileWriter(LocalStorage(tmp_path), [parse("n")], max_open_files=4)
     descriptors = len(os.listdir("/proc/self/fd"))
     with writer:
         for _ in range(2):
@@ -214,7 +221,7 @@ def test_memory_is_bounded_over_all_partitions(tmp_path: Path) -> None:
     before = pa.total_allocated_bytes()
     text, most = "x" * 10_000, 0
     with FileWriter(
-        Storage(tmp_path), [parse("n")], buffer_bytes=1_000_000, max_open_files=8
+        LocalStorage(tmp_path), [parse("n")], buffer_bytes=1_000_000, max_open_files=8
     ) as writer:
         for _ in range(60):
             writer.write(pa.RecordBatch.from_pydict({"n": list(range(8)), "v": [text] * 8}))

@@ -100,7 +100,7 @@ def test_partitions_by_several_columns_are_all_combinations_that_occur() -> None
         ("x", "1"): [0, 4], ("y", "1"): [1], ("x", "2"): [2], (None, "2"): [3],
     }  # fmt: skip
     ((_, rows), *_) = split_by_partition(batch, [parse("a"), parse("b")])
-    assert rows.schema.names == ["n"]
+    assert rows.to_pylist() == [{"a": "x", "b": 1, "n": 0}, {"a": "x", "b": 1, "n": 4}]
 
 
 @pytest.mark.parametrize(
@@ -153,3 +153,8 @@ def test_a_directory_has_its_value_unless_it_was_cut() -> None:
     assert path_has_values(["a"], {"a": None}, "a=__HIVE_DEFAULT_PARTITION__/f.parquet")
     assert not path_has_values(["a"], short, "elsewhere/f.parquet")
     assert not path_has_values(["a"], long, f"{partition_directory(['a'], ('x' * 300,))}/f.parquet")
+
+
+def test_a_directory_of_ascii_letters_escapes_all_others() -> None:
+    assert partition_directory(["a"], ("ü b",)) == "a=ü%20b"
+    assert partition_directory(["a"], ("ü b",), ascii_only=True) == "a=%C3%BC%20b"

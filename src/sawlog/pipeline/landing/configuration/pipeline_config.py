@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sawlog.client.consumer.consumer import AT_EARLIEST, Start
+from sawlog.pipeline.delta.table_path import TablePath
 
 INFER = "infer"
 DEAD_SUFFIX = "__dead"
@@ -32,7 +33,7 @@ class LandedTable:
     """A table in which a topic lands."""
 
     name: str
-    path: str
+    path: TablePath
     topic: str
     group: str
     format: str = "raw"
@@ -44,7 +45,7 @@ class LandedTable:
     read_committed: bool = True
 
     @property
-    def dead_path(self) -> str:
+    def dead_path(self) -> TablePath:
         return self.path + DEAD_SUFFIX
 
 
@@ -57,9 +58,9 @@ class QueryTable:
     """
 
     name: str
-    path: str
+    path: TablePath
     sql: str
-    checkpoint: str
+    checkpoint: str  # a directory
     key: tuple[str, ...] = ()
     watermark: Mapping[str, float] = field(default_factory=dict)  # column to seconds
     topics: tuple[str, ...] = ()
@@ -77,7 +78,7 @@ class Pipeline:
 
     file: str
     brokers: str
-    lake: str
+    lake: TablePath
     tables: tuple[Table, ...]
     spark: Mapping[str, str] = field(default_factory=dict)
 

@@ -8,13 +8,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sawlog.client.consumer.consumer import AT_EARLIEST, AT_LATEST, AtTime, Start
 from sawlog.client.net.addresses import parse_addresses
-from sawlog.pipeline.delta.errors import TableError
+from sawlog.pipeline.delta.errors import TableError, UnsupportedStorage
 from sawlog.pipeline.delta.partitioning import add_partition_columns
 from sawlog.pipeline.delta.partitioning import parse as parse_partition
+from sawlog.pipeline.delta.table_path import (
+    StorageOptions,
+    TablePath,
+    is_object_store,
+    parse_url,
+)
 from sawlog.pipeline.formats import parser
 from sawlog.pipeline.formats.landed_rows import value_schema
 from sawlog.pipeline.formats.parsed import FormatError
@@ -50,6 +56,14 @@ START: Start = AT_EARLIEST  # the default
 _ISOLATION = {"read_committed": True, "read_uncommitted": False}
 
 
+class Places(NamedTuple):
+    """Where things are: relative paths, tables, and the checkpoints of queries."""
+
+    directory: Path
+    lake: TablePath
+    checkpoints: str | None
+
+
 def read_pipeline(path: str) -> Pipeline:
     """Read the file. Raises OSError, or BadPipelineFile with all problems."""
     return parse_pipeline(path, Path(path).read_text(encoding="utf-8", errors="replace"))
@@ -61,12 +75,18 @@ def parse_pipeline(file: str, content: str) -> Pipeline:
     top = Section(problems, node, "the file")
     directory = Path(file).resolve().parent
     brokers = top.need("brokers", _brokers, "")
-    lake = _resolve_path(directory, top.need("lake", _directory, "lake"))
+    lake = _lake(problems, top, directory)
+    checkpoints = _checkpoints(top, directory, lake)
     spark = top.take("spark", yaml_nodes.mapping, dict[str, str]())
     _check_spark(problems, top, spark)
-    tables = _tables(problems, top, lake, directory)
+    tables = _tables(problems, top, Places(directory, lake, checkpoints))
     top.finish()
     _check_together(problems, top, tables)
+    if checkpoints is None and any(isinstance(table, QueryTable) for table in tables):
+        problems.add(
+            top.node, "the lake is in an object store, and Spark keeps the checkpoints of queries"
+            " in a directory: name one that lasts, checkpoints: DIRECTORY"
+        )  # fmt: skip
     problems.raise_if_any()
     return Pipeline(str(Path(file).resolve()), brokers, lake, tuple(tables), spark)
 
@@ -75,12 +95,55 @@ def _resolve_path(directory: Path, place: str) -> str:
     return str((directory / Path(place).expanduser()).resolve())
 
 
+def _lake(problems: Problems, top: Section, directory: Path) -> TablePath:
+    """The lake: a directory, or a URL of an object store with its options."""
+    place = top.need("lake", _place, "lake")
+    options = StorageOptions(top.take("lake_options", _store_options, dict[str, str]()))
+    if not is_object_store(place):
+        if options:
+            problems.add(
+                top.node_of("lake_options"), "lake_options: they are for object stores, and the"
+                " lake is a directory"
+            )  # fmt: skip
+        return TablePath(_resolve_path(directory, place))
+    lake = TablePath(place, options)
+    try:
+        from sawlog.pipeline.delta.store_clients import store_client
+
+        store_client(parse_url(lake), options)
+    except UnsupportedStorage as error:
+        problems.add(top.node_of("lake_options" if options else "lake"), str(error))
+    return lake
+
+
+def _place(node: "yaml.Node") -> str:
+    found = yaml_nodes.text(node)
+    if "://" not in found:
+        return found
+    if found.startswith("file://"):
+        return found.removeprefix("file://")
+    return str(parse_url(found))
+
+
+def _store_options(node: "yaml.Node") -> dict[str, str]:
+    """Options of the store. No value is part of an error: it may be a credential."""
+    try:
+        return yaml_nodes.mapping(node)
+    except ValueError:
+        raise ValueError("expected names with one value each, such as region: eu-west-1") from None
+
+
+def _checkpoints(top: Section, directory: Path, lake: TablePath) -> str | None:
+    """The directory of the checkpoints of queries; None if there is none."""
+    default = None if is_object_store(lake) else f"{lake}/{CHECKPOINTS}"
+    found = top.take("checkpoints", _directory, "")
+    return _resolve_path(directory, found) if found else default
+
+
 def _directory(node: "yaml.Node") -> str:
     found = yaml_nodes.text(node)
     if "://" in found:
-        raise ValueError(
-            f"expected a directory, of this machine or mounted on all of them, not {found!r}"
-        )
+        raise ValueError(f"expected a directory, of this machine or mounted, not {found!r}")
     return found
 
 
@@ -97,7 +160,7 @@ def _check_spark(problems: Problems, top: Section, settings: dict[str, str]) -> 
                          " begin with 'spark.'")  # fmt: skip
 
 
-def _tables(problems: Problems, top: Section, lake: str, directory: Path) -> list[Table]:
+def _tables(problems: Problems, top: Section, places: Places) -> list[Table]:
     if "tables" not in top:
         problems.add(top.node, "the file has no 'tables'")
     section = top.section("tables")
@@ -114,7 +177,7 @@ def _tables(problems: Problems, top: Section, lake: str, directory: Path) -> lis
             problems.add(section.node_of(name), str(error))
         entry = section.section(name)
         if entry is not None:
-            tables.append(_table(entry, name, lake, directory, names))
+            tables.append(_table(entry, name, places, names))
     return tables
 
 
@@ -131,7 +194,7 @@ def check_name(name: str) -> None:
         )
 
 
-def _table(entry: Section, name: str, lake: str, directory: Path, names: Sequence[str]) -> Table:
+def _table(entry: Section, name: str, places: Places, names: Sequence[str]) -> Table:
     entry.title = f"table {name!r}"
     if "sql" in entry:
         if "topic" in entry:
@@ -139,23 +202,23 @@ def _table(entry: Section, name: str, lake: str, directory: Path, names: Sequenc
                 entry.node_of("topic"), f"table {name!r} has both 'topic' and 'sql'; a query names"
                 " its topics under 'topics'"
             )  # fmt: skip
-        table: Table = _query(entry, name, lake, names)
+        table: Table = _query(entry, name, places, names)
         entry.finish(_QUERY_KEYS)
     else:
-        table = _landed(entry, name, lake, directory)
+        table = _landed(entry, name, places)
         entry.finish(_LANDED_KEYS)
     return table
 
 
-def _landed(entry: Section, name: str, lake: str, directory: Path) -> LandedTable:
+def _landed(entry: Section, name: str, places: Places) -> LandedTable:
     format_name = entry.take("format", _format, "raw")
     schema = entry.take("schema", yaml_nodes.text, INFER)
     is_right = _check_schema(entry, format_name, schema)
     if schema.endswith(".avsc"):
-        schema = _resolve_path(directory, schema)
+        schema = _resolve_path(places.directory, schema)
     table = LandedTable(
         name=name,
-        path=f"{lake}/{name}",
+        path=places.lake.child(name),
         topic=entry.need("topic", _topic, ""),
         group=entry.take("group", _group, f"sawlog-{name}"),
         format=format_name,
@@ -206,16 +269,16 @@ def _commit(entry: Section) -> CommitBounds:
     return bounds
 
 
-def _query(entry: Section, name: str, lake: str, names: Sequence[str]) -> QueryTable:
+def _query(entry: Section, name: str, places: Places, names: Sequence[str]) -> QueryTable:
     sql = entry.need("sql", yaml_nodes.text, "")
     topics = entry.take("topics", _topics, NO_NAMES)
     read = table_names(sql)
     used = tuple(other for other in names if other != name and other.lower() in read)
     return QueryTable(
         name=name,
-        path=f"{lake}/{name}",
+        path=places.lake.child(name),
         sql=sql,
-        checkpoint=f"{lake}/{CHECKPOINTS}/{name}",
+        checkpoint=f"{places.checkpoints}/{name}",
         key=entry.take("key", yaml_nodes.texts, ()),
         watermark=_watermark(entry),
         topics=topics,

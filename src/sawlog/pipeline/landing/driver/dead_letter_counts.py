@@ -18,7 +18,7 @@ from sawlog.pipeline.delta.delta_log import Action, Snapshot
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.landed_offsets import application_id, notes_of, offsets_of
 from sawlog.pipeline.delta.table import Table, transaction_action
-from sawlog.pipeline.delta.table_storage import Storage
+from sawlog.pipeline.delta.table_storage import TableStorage
 from sawlog.pipeline.formats.landed_rows import RECORD
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
@@ -37,7 +37,7 @@ class DeadLetterCount(NamedTuple):
 
 
 def count_dead_letters(
-    storage: Storage, paths: Iterable[str]
+    storage: TableStorage, paths: Iterable[str]
 ) -> dict[TopicPartition, DeadLetterCount]:
     """Count the rows in these files of a dead letter table."""
     found: dict[TopicPartition, DeadLetterCount] = {}

@@ -8,13 +8,15 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from sawlog.client.errors import UNANSWERED
 from sawlog.client.net.cluster import Cluster
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.delta.table_path import StorageOptions
 from sawlog.pipeline.landing.driver.landing_run import PreparedLanding, planner_of
 from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
 from sawlog.pipeline.landing.driver.spark_session import in_own_pool
@@ -113,7 +115,8 @@ class LandingJobs:
         if not tasks:
             return JobResult(job, began_s, results)
         try:
-            found = self._run_tasks(number, job.lane, tasks)
+            options = _lake_options(batches.values())
+            found = self._run_tasks(number, job.lane, tasks, options)
         except SPARK_GONE_ERRORS as error:
             return JobResult(job, began_s, results, error)
         except Exception as error:
@@ -151,13 +154,24 @@ class LandingJobs:
         tasks = [TableTask(name, parameters, columns, share) for share in shares]
         return BatchResult(ends, record_bytes=planner.record_bytes), tasks
 
-    def _run_tasks(self, number: int, lane: Lane, tasks: Sequence[TableTask]) -> list[TaskResult]:
+    def _run_tasks(
+        self, number: int, lane: Lane, tasks: Sequence[TableTask], options: StorageOptions
+    ) -> list[TaskResult]:
         context = self._context
         names = sorted({task.table for task in tasks})
         what = f"landing {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
         context.setJobGroup(_group(number), what, interruptOnCancel=True)
         in_own_pool(context, f"landings {lane.value}")
-        return context.parallelize(tasks, len(tasks)).map(run_task).collect()
+        # Options are part of the function: PySpark writes the tasks to a temporary file.
+        work = partial(run_task, options=options)
+        return context.parallelize(tasks, len(tasks)).map(work).collect()
+
+
+def _lake_options(batches: Iterable[Batch]) -> StorageOptions:
+    """The options of the lake, which all tables of a pipeline share."""
+    found = {batch.landing.parameters.path.options for batch in batches}
+    assert len(found) == 1, found
+    return found.pop()
 
 
 def _group(number: int) -> str:

@@ -80,15 +80,15 @@ def _landed_status(config: LandedTable, brokers: "_Brokers") -> TableStatus:
     try:
         entry = status_of(config, known.ends)
     except (TableError, OSError) as error:
-        message = classify(error).message
-        return TableStatus(config.name, config.topic, State.STOPPED, message)
+        failure = classify(error)
+        return TableStatus(config.name, config.topic, _state(failure), failure.message)
     if known.failure is None:
         return replace(entry, state=State.READY)
     return replace(entry, state=_state(known.failure), reason=known.failure.message)
 
 
 def _state(failure: LandingFailure) -> State:
-    if failure.kind is FailureKind.UNREACHABLE:
+    if failure.kind in (FailureKind.UNREACHABLE, FailureKind.STORE_UNREACHABLE):
         return State.UNKNOWN
     if failure.kind in FATAL or failure.kind is FailureKind.OTHER:
         return State.STOPPED
@@ -102,7 +102,8 @@ def _query_status(
     try:
         entry = status_of(config, None)
     except (TableError, OSError) as error:
-        return TableStatus(config.name, None, State.STOPPED, classify(error).message)
+        found = classify(error)
+        return TableStatus(config.name, None, _state(found), found.message)
     reasons = {
         name: f"{name!r}, which it reads, is {sources[name].state.value}"
         for name in config.tables

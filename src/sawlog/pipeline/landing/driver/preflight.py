@@ -9,8 +9,11 @@ from typing import NamedTuple
 from sawlog.client.errors import ClientError
 from sawlog.client.net.cluster import Cluster
 from sawlog.core.errors import KafkaError
-from sawlog.pipeline.delta.errors import TableError
+from sawlog.pipeline.delta.errors import TableError, UnsupportedStorage
+from sawlog.pipeline.delta.store_probe import probe
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_path import is_object_store
+from sawlog.pipeline.delta.table_storage import open_storage
 from sawlog.pipeline.formats import parser
 from sawlog.pipeline.formats.landed_rows import value_schema
 from sawlog.pipeline.formats.parsed import FormatError
@@ -148,8 +151,10 @@ def unwritable(lake: str) -> str | None:
     """Why the lake cannot be created or written to, and what to do; None if it can.
 
     The check creates and deletes a directory, since permissions say nothing about read-only and
-    special file systems.
+    special file systems. In an object store it races writers for one name.
     """
+    if is_object_store(lake):
+        return _unusable_store(lake)
     nearest = _nearest_existing(Path(lake))
     does = "be written to" if nearest == Path(lake) else "be created"
     advice = "choose another directory for 'lake', or let this user write there"
@@ -161,6 +166,19 @@ def unwritable(lake: str) -> str | None:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         return f"the lake {lake} cannot {does}: writing in {nearest} fails: {reason}; {advice}"
+
+
+def _unusable_store(lake: str) -> str | None:
+    try:
+        probe(open_storage(lake))
+    except UnsupportedStorage as error:
+        return f"the lake cannot be used: {error}"
+    except OSError as error:
+        return (
+            f"the lake {lake} cannot be written to: {error.strerror or error}; check the URL, the"
+            " credentials (lake_options, the environment or an AWS profile) and the permissions"
+        )
+    return None
 
 
 def _nearest_existing(path: Path) -> Path:

@@ -25,7 +25,7 @@ from sawlog.pipeline.delta.table import (
     add_actions,
     transaction_action,
 )
-from sawlog.pipeline.delta.table_storage import Storage
+from sawlog.pipeline.delta.table_storage import open_storage
 from sawlog.pipeline.delta.upsert import last_per_key, upsert
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 
@@ -148,7 +148,7 @@ def write_files(table: Table, frame: "DataFrame") -> list[DataFile]:
     by: list[PartitionBy] = [parse(str(entry)) for entry in table.partition_by]
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with FileWriter(Storage(root), by) as writer:
+        with FileWriter(open_storage(root), by) as writer:
             for batch in batches:
                 writer.write(batch)
             texts = [file.to_json() for file in writer.close()]

@@ -16,6 +16,7 @@ from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.errors import FileConflict
 from sawlog.pipeline.delta.restore import restore_offsets
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_path import table_path
 from sawlog.pipeline.formats.landed_rows import DEAD
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
 from sawlog.pipeline.landing.driver.dead_letter_counts import (
@@ -179,7 +180,7 @@ def _earlier_offsets(table: Table, group: str, starts: Mapping[TopicPartition, i
 
 def replay_target(config: LandedTable, name: str) -> LandedTable:
     """The same landing into a table of another name, with its own group."""
-    path = f"{config.path[: -len(config.name)]}{name}"
+    path = table_path(config.path).sibling(name)
     return replace(config, name=name, path=path, group=f"{config.group}-{name}")
 
 

@@ -1,8 +1,9 @@
 """The streaming query of one SQL table: SQL over tables and topics, committed batch by batch.
 
-Its checkpoint is in the lake, because a query has state that its table does not have. If the
-checkpoint is lost, or a source table was rewritten, the query starts again over all rows. If a
-source table gets new columns, the query restarts from its checkpoint with them (`SqlQuery`).
+Its checkpoint is kept, in a directory of the lake or of `checkpoints`, because a query has state
+that its table does not have. If the checkpoint is lost, or a source table was rewritten, the query
+starts again over all rows. If a source table gets new columns, the query restarts from its
+checkpoint with them (`SqlQuery`).
 """
 
 import json
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_path import table_path
 from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline, QueryTable
 from sawlog.pipeline.landing.driver.events import Events, LandedBatch
 from sawlog.pipeline.landing.driver.query_output import (
@@ -33,8 +35,6 @@ from sawlog.pipeline.landing.failures import FailureKind, LandingFailure, classi
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-TABLE_SOURCE = "sawlog-table"
 
 
 class SqlCommitter(BatchCommitter):
@@ -178,7 +178,10 @@ class SqlQuery:
         assert source is not None, name
         if not Table.exists(source.path):
             raise LandingFailure(FailureKind.NOT_FOUND, f"the table {name!r} does not exist yet")
-        return self._spark.readStream.format(TABLE_SOURCE).option("path", source.path).load()
+        from sawlog.pipeline.delta.table_source import register
+
+        format_name = register(self._spark, table_path(source.path).options)
+        return self._spark.readStream.format(format_name).option("path", str(source.path)).load()
 
     def _topic_stream(self, topic: str) -> "DataFrame":
         return (

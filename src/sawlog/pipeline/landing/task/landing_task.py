@@ -20,7 +20,8 @@ from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.partitioning import parse
 from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.delta.table_storage import Storage
+from sawlog.pipeline.delta.table_path import NO_OPTIONS, StorageOptions, TablePath, table_path
+from sawlog.pipeline.delta.table_storage import open_storage
 from sawlog.pipeline.formats import parser
 from sawlog.pipeline.formats.landed_rows import assemble, dead_rows, table_schema
 from sawlog.pipeline.formats.parsed import Format, Parsed
@@ -48,14 +49,17 @@ _ALL_COLUMNS = (*_RAW_COLUMNS, "headers")  # a dead letter has the whole record
 
 @dataclass(frozen=True)
 class LandingParameters:
-    """The parameters that all tasks of a table share; small, sent with each task."""
+    """The parameters that all tasks of a table share; small, sent with each task.
+
+    The paths carry the options of the lake, credentials among them, in a pickle but not in JSON.
+    """
 
     brokers: str
     topic: str
     topic_id: bytes
     group: str
-    path: str
-    dead_path: str
+    path: TablePath
+    dead_path: TablePath
     format: Format
     columns: str | None  # declared columns of values as JSON; None: inferred
     partition_by: tuple[str, ...]
@@ -76,8 +80,8 @@ def landing_parameters(
         topic=config.topic,
         topic_id=topic_id,
         group=config.group,
-        path=config.path,
-        dead_path=config.dead_path,
+        path=table_path(config.path),
+        dead_path=table_path(config.dead_path),
         format=format_of(config),
         columns=None if columns is None else columns_text(table_schema(columns)),
         partition_by=config.partition_by,
@@ -87,12 +91,15 @@ def landing_parameters(
     )
 
 
-def read_parameters(text: str) -> LandingParameters:
+def read_parameters(text: str, options: StorageOptions = NO_OPTIONS) -> LandingParameters:
+    """Decode the JSON; `options` are those of the lake."""
     fields: dict[str, Any] = json.loads(text)
     return LandingParameters(
         **{
             **fields,
             "topic_id": bytes.fromhex(fields["topic_id"]),
+            "path": TablePath(fields["path"], options),
+            "dead_path": TablePath(fields["dead_path"], options),
             "format": Format(**fields["format"]),
             "partition_by": tuple(fields["partition_by"]),
             "bounds": CommitBounds(**fields["bounds"]),
@@ -172,9 +179,9 @@ class _Landing:
         rows = bad_rows = fetched_bytes = 0
         with (
             FileWriter(
-                Storage(parameters.path), [parse(text) for text in parameters.partition_by]
+                open_storage(parameters.path), [parse(text) for text in parameters.partition_by]
             ) as writer,
-            FileWriter(Storage(parameters.dead_path)) as dead_writer,
+            FileWriter(open_storage(parameters.dead_path)) as dead_writer,
         ):
             for partition, records, parsed, fetched in self._parsed(ranges, columns_are_final):
                 fetched_bytes += fetched

@@ -10,6 +10,7 @@ import traceback
 from functools import cache
 from typing import NamedTuple
 
+from sawlog.pipeline.delta.table_path import NO_OPTIONS, StorageOptions
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure, classify, parse_failure
 from sawlog.pipeline.landing.task.landing_task import land_ranges, read_parameters
 from sawlog.pipeline.landing.task.task_report import TaskReport, read_report
@@ -40,10 +41,10 @@ class TaskResult(NamedTuple):
         return LandingFailure(FailureKind(kind), message)
 
 
-def run_task(task: TableTask) -> TaskResult:
-    """Land the ranges of a task, in a Python worker of Spark."""
+def run_task(task: TableTask, options: StorageOptions = NO_OPTIONS) -> TaskResult:
+    """Land the ranges of a task, in a Python worker of Spark; `options` are those of the lake."""
     try:
-        parameters = read_parameters(task.parameters)
+        parameters = read_parameters(task.parameters, options)
         report = land_ranges(parameters, task.columns, task.ranges)
     except Exception as error:
         traceback.print_exc(file=sys.stderr)  # shown with --verbose

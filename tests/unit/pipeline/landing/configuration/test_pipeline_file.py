@@ -157,7 +157,7 @@ def test_all_problems_are_reported_at_once_by_line() -> None:
         ("- a\n", "not a list"),
         ("a: [1\n", "invalid YAML"),
         ("brokers: b:1\nlake: l\n", "the file has no 'tables'"),
-        ("brokers: b:1\nlake: s3://b/l\ntables: {t: {topic: a}}\n", "expected a directory"),
+        ("brokers: b:1\nlake: ftp://b/l\ntables: {t: {topic: a}}\n", "ftp:// is not supported"),
         ("brokers: b:1\nlake: l\ntables: {}\n", "tables: there are none"),
         ("brokers: b:1\nlake: l\ntables: [a]\n", "tables: expected keys with values, not a list"),
         (f"{HEAD}  t: {{topic: a}}\n  t: {{topic: b}}\n", "'t' is given twice"),
@@ -268,3 +268,64 @@ def test_a_value_that_is_not_text_is_one_problem() -> None:
 def test_an_avro_file_is_rejected_for_json() -> None:
     told = refusal(f"{HEAD}  t: {{topic: a, format: json, schema: a.avsc}}\n")
     assert told.endswith("json takes the columns as DDL, or infer; an Avro file is for avro")
+
+
+STORE = """
+brokers: b:1
+lake: s3://bucket/some/lake/
+lake_options:
+  endpoint: http://127.0.0.1:9000
+  region: eu-west-1
+  access_key_id: key-of-the-lake
+  secret_access_key: word-of-the-lake
+tables:
+  t: {topic: a}
+"""
+QUERY = "  q: {sql: SELECT * FROM t}\n"
+
+
+def test_a_lake_may_be_in_an_object_store() -> None:
+    pipeline = parse_pipeline("/where/p.yaml", STORE)
+    assert pipeline.lake == "s3://bucket/some/lake"
+    (table,) = pipeline.landed
+    assert (table.path, table.dead_path) == (
+        "s3://bucket/some/lake/t", "s3://bucket/some/lake/t__dead",
+    )  # fmt: skip
+    assert table.dead_path.options["secret_access_key"] == "word-of-the-lake"
+    assert "of-the-lake" not in repr(pipeline)
+
+
+def test_queries_of_an_object_store_need_a_directory_for_checkpoints() -> None:
+    assert "checkpoints: DIRECTORY" in refusal(STORE + QUERY)
+    pipeline = parse_pipeline("/where/p.yaml", STORE + QUERY + "checkpoints: ./state\n")
+    assert [query.checkpoint for query in pipeline.queries] == ["/where/state/q"]
+    assert "expected a directory" in refusal(STORE + QUERY + "checkpoints: s3://b/c\n")
+
+
+def test_checkpoints_may_be_moved_out_of_a_directory_too() -> None:
+    for more, wanted in (("", "/where/l/_checkpoints/q"), ("checkpoints: /state\n", "/state/q")):
+        made = f"brokers: b:1\nlake: ./l\n{more}tables:\n  t: {{topic: a}}\n{QUERY}"
+        assert [query.checkpoint for query in parse_pipeline("/where/p.yaml", made).queries] == [
+            wanted
+        ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (("s3://bucket/some/lake/", "s3://key:word@bucket/l"), "a bucket and a prefix only"),
+        (("s3://bucket/some/lake/", "s3:///l"), "names no bucket"),
+        (("s3://bucket/some/lake/", "./lake"), "the lake is a directory"),
+        (("secret_access_key: word", "secret_key: word"), "'secret_key' is not valid"),
+        (("secret_access_key: word-of-the-lake", "x: [word]"), "names with one value each"),
+        (("region: eu-west-1", "profile: nobody-has-it"), "no AWS profile 'nobody-has-it'"),
+    ],
+)
+def test_wrong_options_are_refused_without_their_values(
+    wrong: tuple[str, str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    text = refusal(STORE.replace(*wrong))
+    assert told in text
+    assert "word" not in text.replace("'secret_key'", "")

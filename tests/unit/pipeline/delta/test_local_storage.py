@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from sawlog.pipeline.delta.errors import UnsupportedStorage
-from sawlog.pipeline.delta.table_storage import Storage
+from sawlog.pipeline.delta.local_storage import LocalStorage
 
 
 def test_of_many_writers_that_create_a_name_one_succeeds(tmp_path: Path) -> None:
-    storage = Storage(tmp_path)
+    storage = LocalStorage(tmp_path)
     for number in range(20):
         with ThreadPoolExecutor(8) as pool:
             won = list(
@@ -36,7 +36,7 @@ def test_a_name_appears_only_when_its_bytes_are_on_disk(
         os, "fsync", lambda fd: (steps.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd))
     )
     monkeypatch.setattr(os, "link", lambda a, b: (steps.append(f"link {b}"), link(a, b)))
-    assert Storage(tmp_path).put_if_absent("log/1", b"data")
+    assert LocalStorage(tmp_path).put_if_absent("log/1", b"data")
     aside, linked, directory = steps
     assert os.path.basename(aside).startswith(".sawlog-")
     assert linked == f"link {tmp_path}/log/1"
@@ -49,7 +49,7 @@ def test_a_failure_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        Storage(tmp_path).put_if_absent("log/1", b"data")
+        LocalStorage(tmp_path).put_if_absent("log/1", b"data")
     assert os.listdir(tmp_path / "log") == []
 
 
@@ -61,7 +61,7 @@ def test_a_file_system_without_hard_links_is_rejected(
 
     monkeypatch.setattr(os, "link", refuse)
     with pytest.raises(UnsupportedStorage, match="without hard links"):
-        Storage(tmp_path).put_if_absent("log/1", b"data")
+        LocalStorage(tmp_path).put_if_absent("log/1", b"data")
 
 
 def test_a_link_whose_reply_was_lost_counts(
@@ -75,6 +75,6 @@ def test_a_link_whose_reply_was_lost_counts(
         link(source, target)
 
     monkeypatch.setattr(os, "link", answer_twice)
-    assert Storage(tmp_path).put_if_absent("log/1", b"mine")
-    assert not Storage(tmp_path).put_if_absent("log/1", b"not mine")
-    assert Storage(tmp_path).read("log/1") == b"mine"
+    assert LocalStorage(tmp_path).put_if_absent("log/1", b"mine")
+    assert not LocalStorage(tmp_path).put_if_absent("log/1", b"not mine")
+    assert LocalStorage(tmp_path).read("log/1") == b"mine"
