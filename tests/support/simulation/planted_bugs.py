@@ -165,7 +165,7 @@ def watermark_over_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "committed_offset", lambda _, own_offset, __: own_offset)
 
 
-@bug("6", "14b", seed=11)
+@bug("6", "14b", faults=repeated(FaultKind.PAUSE, duration_ms=2_000))
 def watermark_over_the_pending_set(patch: pytest.MonkeyPatch) -> None:
     def pending_only(self: InSyncSet) -> frozenset[NodeId]:
         members = self.stored if self.pending is None else self.pending
