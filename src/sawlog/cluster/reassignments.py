@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sawlog.cluster import znodes
 from sawlog.cluster.cluster_member import ClusterMember
+from sawlog.cluster.controller_steps import MAX_BYTES, size_of
 from sawlog.cluster.metadata_image import MetadataImage, PartitionImage, TopicImage
 from sawlog.cluster.replica_placement import check_replicas
 from sawlog.cluster.store_failures import store_failure
-from sawlog.cluster.znodes import Assignment, Reassignment
+from sawlog.cluster.znodes import Assignment, PartitionState, Reassignment
 from sawlog.core.config import BrokerConfig, TopicConfig
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.core.ids import NodeId, TopicName
+from sawlog.core.ids import LeaderEpoch, NodeId, TopicName
 from sawlog.core.store import BadVersion, Check, Node, Operation, Result, SetData, StoreError
 
 Targets = Mapping[int, Sequence[int] | None]
@@ -70,13 +71,14 @@ class _Alteration:
         self._member = member
         self._config = config
         self._name = name
-        self._targets = targets
+        self._targets = dict(targets)  # those that are not written yet
         self._timeout_ms = timeout_ms
         self._done = done
         self._may_change_factor = may_change_factor
         self._planned_on = member.image
         self._version = 0  # of the topic's node, once it is written
         self._errors: Errors = {}
+        self._planned_indexes: list[int] = []  # the targets of the write in flight
 
     def start(self) -> None:
         if self._name in self._member.image.topics:
@@ -85,7 +87,7 @@ class _Alteration:
             self._fail(_unknown_topic(self._name))
 
     def _fail(self, error: KafkaError) -> None:
-        self._done(dict.fromkeys(self._targets, error))
+        self._done(self._errors | dict.fromkeys(self._targets, error))
 
     def _got(self, node: Node | StoreError) -> None:
         self._planned_on = self._member.image
@@ -98,7 +100,11 @@ class _Alteration:
             self._write(topic, znodes.decode_assignment(node))
 
     def _write(self, topic: TopicImage, old: Assignment) -> None:
-        new, operations = self._planned(topic, old)
+        plan = self._planned(topic, old)
+        if plan is None:
+            self._await_change()
+            return
+        new, operations = plan
         if new == old:
             self._done(self._errors)
             return
@@ -108,13 +114,21 @@ class _Alteration:
         self._member.store.multi(operations, self._written)
 
     def _written(self, result: list[Result] | StoreError) -> None:
-        when = self._member.when
         if isinstance(result, BadVersion):
-            when(lambda image: image is not self._planned_on, self._timeout_ms, self._again)
-        elif isinstance(result, StoreError):
+            self._await_change()
+            return
+        if isinstance(result, StoreError):
             self._fail(store_failure(result))
-        else:
-            when(lambda _: self._is_shown(), self._timeout_ms, self._shown)
+            return
+        for index in self._planned_indexes:
+            del self._targets[index]
+        then = self._again if self._targets else self._shown
+        self._member.when(lambda _: self._is_shown(), self._timeout_ms, then)
+
+    def _await_change(self) -> None:
+        """Plan again on the next image."""
+        planned_on = self._planned_on
+        self._member.when(lambda image: image is not planned_on, self._timeout_ms, self._again)
 
     def _again(self, has_changed: bool) -> None:
         if has_changed:
@@ -134,12 +148,19 @@ class _Alteration:
         late = None if is_shown else KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         self._done({index: error or late for index, error in self._errors.items()})
 
-    def _planned(self, topic: TopicImage, old: Assignment) -> tuple[Assignment, list[Operation]]:
-        """Return the next assignment, and checks of the states that it was planned on."""
+    def _planned(
+        self, topic: TopicImage, old: Assignment
+    ) -> tuple[Assignment, list[Operation]] | None:
+        """Return the next assignment, and the operations on the states that it was planned on; None
+        if these are not known. Targets that do not fit into one multi are left to the next."""
         allows_unclean = TopicConfig(self._config, topic.configs)["unclean.leader.election.enable"]
         new = old
-        checks: list[Operation] = []
+        operations: list[Operation] = []
+        self._planned_indexes = []
         for index, target in self._targets.items():
+            if size_of(operations) > MAX_BYTES // 2:
+                break
+            self._planned_indexes.append(index)
             self._errors[index] = None
             try:
                 partition = _partition(topic, old, index)
@@ -153,11 +174,29 @@ class _Alteration:
             except KafkaError as error:
                 self._errors[index] = error
                 continue
-            if planned != new:
-                state = znodes.state_path(topic.name, index)
-                checks.append(Check(state, partition.partition_epoch))
-                new = planned
-        return new, checks
+            if planned == new:
+                continue
+            if set(planned.replicas[index]) <= set(old.replicas[index]):
+                path = znodes.state_path(topic.name, index)
+                operations.append(Check(path, partition.partition_epoch))
+            else:
+                view = self._member.view.topics.get(self._name)
+                state = None if view is None else view.states.get(index)
+                if state is None or state.version != partition.partition_epoch:
+                    return None
+                operations.append(_new_epoch(topic.name, index, state))
+            new = planned
+        return new, operations
+
+
+def _new_epoch(topic: TopicName, index: int, state: PartitionState) -> SetData:
+    """Begin a new leader epoch with the same leader, because a replica is added.
+
+    Its broker may have had a replica of the partition before, and fetches of that deleted log may
+    still be on their way or parked at the leader: those of an earlier epoch do not count.
+    """
+    new = state._replace(leader_epoch=LeaderEpoch(state.leader_epoch + 1))
+    return SetData(znodes.state_path(topic, index), znodes.encode_state(new), state.version)
 
 
 def _partition(topic: TopicImage, old: Assignment, index: int) -> PartitionImage:

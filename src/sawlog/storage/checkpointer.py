@@ -218,14 +218,16 @@ class Checkpointer:
         self.directory.disk.replace(path, data)
 
     def _files(self) -> list[tuple[str, bytes]]:
+        """The files in the order in which they are written: after a crash, no start offset is
+        beyond the high watermark, so recovery can rely on it."""
         logs = self.directory.logs
         watermarks = {tp: log.high_watermark for tp, log in logs.items()}
         self._has_new_watermarks = False
         self._starts = {tp: log.start_offset for tp, log in logs.items() if log.start_offset > 0}
         return [
             (log_files.RECOVERY_POINTS, log_files.encode_offsets(self._points)),
-            (log_files.START_OFFSETS, log_files.encode_offsets(self._starts)),
             (log_files.WATERMARKS, log_files.encode_offsets(watermarks)),
+            (log_files.START_OFFSETS, log_files.encode_offsets(self._starts)),
         ]
 
 

@@ -186,6 +186,11 @@ class LogRecovery:
         self.epochs = LeaderEpochFile(owner.disk, self._directory)
         self._unsynced = UnsyncedFiles(self._directory)
         self._point = point = max(checkpointed.recovery_point or 0, bases[0])
+        # Records below this were deleted. A start offset is never beyond the high watermark, which
+        # is written before it: one that is beyond both checkpoints is wrong.
+        known = max(point, checkpointed.high_watermark)
+        start_offset = checkpointed.start_offset or 0
+        self._deleted_below = start_offset if start_offset <= known else 0
         # Offsets below this were assigned, by another file than the recovery point checkpoint.
         has_snapshot = point in producers.snapshot_offsets
         self._assigned_below = point if has_snapshot else checkpointed.high_watermark
@@ -231,6 +236,7 @@ class LogRecovery:
 
     def run(self) -> None:
         """Check all batches from the recovery point on; truncate the log at the first bad one."""
+        self._remove_deleted_segments()
         expiration_ms = self._config.producer_id_expiration_ms
         self._producers.restore(self._segments, self._point, expiration_ms)
         self._check_segments()
@@ -239,7 +245,19 @@ class LogRecovery:
             is_before = self.damaged_from is not None and self.damaged_from < self._end_offset
             self.lost_from = self.damaged_from if is_before else self._end_offset
             self._skip_missing(self._point if self._ends_in_damage else self._assigned_below)
+        if self._deleted_below > self._end_offset:
+            self._continue_at(self._deleted_below)
         self._producers.expire(expiration_ms)
+
+    def _remove_deleted_segments(self) -> None:
+        """Remove the segments below the start offset again: a power loss has brought their entries
+        back, and not always their content, because what is deleted need not be flushed."""
+        removed = self._segments.drop(self._segments.number_of(self._deleted_below))
+        for segment in removed:
+            segment.remove(self._owner.disk, self._directory)
+        if removed:
+            self._point = max(self._point, self._segments.base_offset)
+            self._next_offset = self._end_offset = self._point
 
     def _check_segments(self) -> None:
         # A segment that ends right at the point counts too: its indexes may not be on disk yet.
@@ -427,13 +445,15 @@ class LogRecovery:
             lost_up_to=max(next_offset, self._end_offset),
         )
         if next_offset > self._end_offset:
-            self._unsynced.add(self._segments.active.complete())
-            self._segments.append(
-                create_segment(
-                    self._owner, self._directory, next_offset, self._config, self._unsynced
-                )
-            )
-            self._end_offset = next_offset
+            self._continue_at(next_offset)
+
+    def _continue_at(self, offset: int) -> None:
+        """Let the log go on after a gap."""
+        self._unsynced.add(self._segments.active.complete())
+        self._segments.append(
+            create_segment(self._owner, self._directory, offset, self._config, self._unsynced)
+        )
+        self._end_offset = offset
 
     # Result
 
@@ -457,7 +477,7 @@ class LogRecovery:
             start_offset,
             end_offset,
             flushed_offset=min(self._point, end_offset),
-            high_watermark=min(max(self._checkpointed.high_watermark, first), end_offset),
+            high_watermark=min(max(self._checkpointed.high_watermark, start_offset), end_offset),
         )
 
 

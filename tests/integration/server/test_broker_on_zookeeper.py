@@ -147,7 +147,9 @@ def test_a_broker_restarted_after_a_kill_replaces_the_registration_of_its_old_se
 def test_a_broker_restarted_at_another_address_waits_until_its_old_session_ends(
     tmp_path: Path, address: ZooKeeperAddress
 ) -> None:
-    with running_sawlog(tmp_path, settings(address)) as server:
+    # On a busy machine a start takes longer than the session of the other tests.
+    patient = settings(address) | {"zookeeper.session.timeout.ms": "15000"}
+    with running_sawlog(tmp_path, patient) as server:
         server.kill()
         server.port = 0
         server.start()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sawlog.cluster import reassignments
 from sawlog.cluster.reassignments import Errors, Targets, changed
 from sawlog.cluster.znodes import Assignment, Reassignment
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -66,12 +67,12 @@ def test_a_reassignment_ends_when_the_added_replica_is_in_sync() -> None:
     partition = cluster.partition(0, "t")
     assert partition.replicas == (1, 3, 0, 2)
     assert (partition.adding, partition.removing) == ((3,), (0, 2))
-    assert (partition.leader, partition.leader_epoch, partition.isr) == (0, 0, (0, 1, 2))
-    assert cluster.isr_written(0, "t", 0, 1, 2, 3) == 1
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (0, 1, (0, 1, 2))
+    assert cluster.isr_written(0, "t", 0, 1, 2, 3) == 2
     assert cluster.settle()
     partition = cluster.partition(2, "t")
     assert (partition.replicas, partition.adding, partition.removing) == ((1, 3), (), ())
-    assert (partition.leader, partition.leader_epoch) == (1, 1), "the leader was removed"
+    assert (partition.leader, partition.leader_epoch) == (1, 2), "the leader was removed"
     assert set(partition.isr) == {1, 3}
 
 
@@ -80,11 +81,41 @@ def test_the_leader_stays_if_it_is_one_of_the_new_replicas() -> None:
     cluster.create("t", [0, 1])
     assert altered(cluster, 0, {0: [2, 0]}) == {0: None}
     assert cluster.settle()
-    assert cluster.isr_written(0, "t", 0, 1, 2) == 1
+    assert cluster.isr_written(0, "t", 0, 1, 2) == 2
     assert cluster.settle()
     partition = cluster.partition(1, "t")
     assert (partition.replicas, partition.isr) == ((2, 0), (0, 2))
-    assert (partition.leader, partition.leader_epoch) == (0, 0)
+    assert (partition.leader, partition.leader_epoch) == (0, 1)
+
+
+def test_only_an_added_replica_begins_a_new_leader_epoch() -> None:
+    """Fetches of a log that the broker had of the partition before are of an earlier epoch."""
+    cluster = Cluster(brokers=3)
+    cluster.create("t", [0, 1])
+    assert altered(cluster, 2, {0: [1, 0]}) == {0: None}
+    assert cluster.settle()
+    assert cluster.partition(0, "t").leader_epoch == 0
+    assert altered(cluster, 2, {0: [1, 0, 2]}) == {0: None}
+    assert altered(cluster, 1, {0: None}) == {0: None}
+    assert cluster.settle()
+    assert cluster.partition(0, "t").leader_epoch == 1
+    assert altered(cluster, 0, {0: [1, 0, 2]}) == {0: None}
+    assert cluster.settle()
+    partition = cluster.partition(0, "t")
+    assert (partition.leader, partition.leader_epoch, partition.adding) == (0, 2, (2,))
+
+
+def test_a_plan_that_is_too_large_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reassignments, "MAX_BYTES", 1)
+    cluster = Cluster(brokers=3)
+    cluster.create("t", *([0, 1] for _ in range(5)))
+    targets = {index: [0, 1, 2] for index in range(4)} | {4: [0, 9]}
+    assert altered(cluster, 0, targets) == {
+        **dict.fromkeys(range(4)),
+        4: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    }
+    assert cluster.settle()
+    assert [cluster.partition(1, "t", index).adding for index in range(5)] == [(2,)] * 4 + [()]
 
 
 def test_a_smaller_replication_factor_takes_effect_at_once() -> None:
@@ -102,7 +133,7 @@ def test_a_cancelled_reassignment_leaves_the_original_replicas() -> None:
     cluster.create("t", [0, 1])
     assert altered(cluster, 0, {0: [2, 3]}) == {0: None}
     assert cluster.settle()
-    assert cluster.isr_written(0, "t", 0, 1, 2) == 1
+    assert cluster.isr_written(0, "t", 0, 1, 2) == 2
     assert cluster.settle()
     assert altered(cluster, 1, {0: None}) == {0: None}
     assert cluster.settle()

@@ -209,6 +209,30 @@ def test_segments_that_come_back_after_a_crash_leave_no_gap() -> None:
         assert bases_in(storage.log) == list(range(max(first, storage.log.start_offset), 30))
 
 
+def test_deleted_records_do_not_come_back_if_what_follows_was_never_flushed() -> None:
+    """With flush.policy=os the log may end before its start offset after a power loss."""
+    ends = set()
+    for seed in range(30):
+        storage = SimulatedStorage(
+            LogConfig(segment_bytes=700), seed=seed, flushes_at_checkpoint=False
+        )
+        log = storage.log
+        for _ in range(30):
+            append(log, records(1, value=bytes(100)))
+        log.set_high_watermark(30)
+        log.advance_start(27)
+        storage.directory.checkpoint_later()
+        storage.schedule.run_for(6_000)
+        storage.lose_power()
+        storage.open()
+        log = storage.log
+        assert log.start_offset == 27
+        assert bases_in(log) == list(range(27, log.end_offset))
+        assert append(log, records(1)).base_offset >= 27
+        ends.add(log.end_offset)
+    assert len(ends) > 1
+
+
 # Retention
 
 

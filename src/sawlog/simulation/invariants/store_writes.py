@@ -1,7 +1,8 @@
 """Guarantees 12 and 13: partition states change by compare-and-set, leaders by the controller only.
 
 The write of a deposed controller, or one without a version, never lands. A broker whose log is
-damaged may take itself out, in a new leader epoch: that elects none.
+damaged may take itself out, in a new leader epoch: that elects none. A reassignment that adds a
+replica begins a new epoch of the same leader.
 """
 
 from typing import TYPE_CHECKING
@@ -34,7 +35,7 @@ class StoreWrites(NoInvariant):
                 raise Violation("12", f"{name}: the state was written without a version")
         if (before.leader, before.leader_epoch) == (now.leader, now.leader_epoch):
             return
-        if self._is_withdrawal(change, before):
+        if self._is_withdrawal(change, before) or self._is_reassignment(change, before):
             return
         checks = [op for op in change.operations if isinstance(op, Check)]
         if not any(check.path == znodes.CONTROLLER_EPOCH for check in checks):
@@ -52,3 +53,12 @@ class StoreWrites(NoInvariant):
         stat = self._cluster.service.tree.exists(znodes.broker_path(node))
         leader = NO_NODE if before.leader == node else before.leader
         return now.leader == leader and stat is not None and stat.owner == change.session
+
+    def _is_reassignment(self, change: StateChange, before: znodes.PartitionState) -> bool:
+        """Whether the topic's node was written too, and only the epoch of the leader changed."""
+        now, topic = change.now, znodes.topic_path(change.partition.key.name.topic)
+        return (
+            (now.leader, now.members) == (before.leader, before.members)
+            and now.leader_epoch == before.leader_epoch + 1
+            and any(isinstance(op, SetData) and op.path == topic for op in change.operations)
+        )
