@@ -53,11 +53,12 @@ def test_polars_reads_every_row(lake: Table) -> None:
 def test_duckdb_reads_every_row_over_the_dataset_of_deltalake(lake: Table) -> None:
     """DuckDB's own Delta reader is an extension that it would fetch."""
     dataset = theirs(lake).to_pyarrow_dataset()
-    connection = duckdb.connect()
-    connection.register("lake", dataset)
-    same(connection.sql("SELECT * FROM lake").to_arrow_table().to_pylist())
-    counted = connection.sql("SELECT count(*) FROM lake WHERE landed = DATE '2026-01-02'")
-    assert counted.fetchall() == [(5,)]
+    with duckdb.connect() as connection:
+        connection.register("lake", dataset)
+        rows = connection.sql("SELECT * FROM lake").to_arrow_table().to_pylist()
+        days = connection.sql("SELECT count(*) FROM lake WHERE landed = DATE '2026-01-02'")
+        assert days.fetchall() == [(5,)]
+    same(rows)
 
 
 def test_spark_reads_every_row_without_a_jar(lake: Table, spark: "SparkSession") -> None:
