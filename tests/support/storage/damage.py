@@ -91,9 +91,9 @@ def write_data_directory(directory: Path, *, is_killed: bool) -> DataDirectory:
 
 
 def _wait_for_checkpoint(data: Path) -> None:
-    """Wait for the checkpoint after a roll; the high watermarks are written last."""
+    """Wait for the checkpoint after a roll; the start offsets are written last."""
     deadline = time.monotonic() + 60
-    last = data / "replication-offset-checkpoint"
+    last = data / "log-start-offset-checkpoint"
     while recovery_point(data) == 0 or not last.exists():
         assert time.monotonic() < deadline, "no checkpoint was written"
 
