@@ -83,7 +83,7 @@ def _leaders(admin: Admin) -> Leaders:
 
 
 def _confirm_unclean(leaders: Leaders, wanted: list[TopicPartition] | None, yes: bool) -> None:
-    """Ask if there are partitions without a leader; UsageError if nobody can be asked."""
+    """Ask if there are partitions without a leader; UsageError if stdin is not a terminal."""
     lost = [each for each, leader in leaders.items() if leader is None]
     if wanted is not None:
         lost = [each for each in lost if each in set(wanted)]
