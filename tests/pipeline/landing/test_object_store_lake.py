@@ -180,7 +180,7 @@ def lake(tmp_path: Path, server: SawlogServer, versitygw: S3Server, proxy: Fault
     return Lake(tmp_path, server, versitygw, proxy.port)
 
 
-@pytest.mark.long
+@pytest.mark.soak  # on an idle machine the file before its commit is too short-lived to be seen
 @pytest.mark.spark
 def test_a_driver_killed_before_its_commit_and_a_store_that_stops_answering(
     server: SawlogServer, lake: Lake, proxy: FaultProxy
