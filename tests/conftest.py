@@ -54,13 +54,20 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
 
 
 @pytest.fixture(scope="session")
-def broker_cluster(
+def _shared_broker_cluster(
     zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BrokerCluster]:
-    """Three brokers for all tests of a worker; a test that stops one starts it again."""
     cluster = BrokerCluster(tmp_path_factory.mktemp("cluster"), zookeeper.new_chroot())
     yield cluster
     cluster.stop()
+
+
+@pytest.fixture
+def broker_cluster(_shared_broker_cluster: BrokerCluster) -> Iterator[BrokerCluster]:
+    """Three brokers for all tests of a worker; a test that stops one starts it again. The topics of
+    a test are deleted after it: a drain moves the replicas of all topics."""
+    yield _shared_broker_cluster
+    _shared_broker_cluster.delete_topics()
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,9 @@
-"""The registration of this broker: its ephemeral node under `/brokers/ids`.
+"""The registration of this broker: ephemeral nodes in `/brokers/ids` and `/brokers/registrations`.
 
-The change number at which the node is created is the broker epoch. A registration of an earlier
-process of this broker is replaced (KAFKA-1029, KAFKA-7165) if that process has ended for certain,
-else it is waited out. A broker is refused while another data directory has its id, or while the
-other brokers have another `flush.policy` (guarantee 7): a record would be acknowledged under one
-and lost under the other.
+The change number at which the first is created is the broker epoch; the second has a name of its
+own (`znodes.registration_path`). A registration of an earlier process of this broker is replaced
+(KAFKA-1029, KAFKA-7165) if that process has ended for certain, else it is waited out. A broker is
+refused while another data directory has its id, or others have another `flush.policy`.
 """
 
 from collections.abc import Callable
@@ -82,6 +81,7 @@ class BrokerRegistration:
         self._connection = 0
         self._is_stopped = False
         self._session = 0  # in which the broker is registered
+        self._withdrawn = 0  # registrations that this process deleted itself
         self._process_epoch = 0  # of the first registration that was seen
         self._is_shutting_down = False
         self._refused_for = ""
@@ -107,7 +107,9 @@ class BrokerRegistration:
         wrong = next((o for o in others if self._differs(o) and o.epoch < broker.epoch), None)
         if wrong is not None and not self.is_new_session and not self._is_stopped:
             self._session = 0
-            self._store.multi([Delete(self._path)], lambda _: None)
+            deletes = [Delete(self._path), Delete(znodes.registration_path(self._name()))]
+            self._store.multi(deletes, lambda _: None)
+            self._withdrawn += 1
             self._refuse(self._policy_reason(wrong), self._connection)
 
     def announce_shutdown(self, done: Callable[[bool], None]) -> None:
@@ -158,6 +160,11 @@ class BrokerRegistration:
         if not self._is_obsolete(connection):
             self._store.children(znodes.BROKER_IDS, listed)
 
+    def _name(self) -> str:
+        """The name of the registration in this session: it stays the same when a create is
+        repeated of which it is not known whether it happened."""
+        return f"{self._registration.id}-{self._store.session_id:x}-{self._withdrawn}"
+
     def _data(self) -> bytes:
         own = self._registration
         broker = BrokerImage(
@@ -171,8 +178,15 @@ class BrokerRegistration:
             own.clean_stop,
             self._process_epoch,
             self._is_shutting_down,
+            self._name(),
         )
         return znodes.encode_broker(broker, self._clock.now_ms())
+
+    def _creates(self) -> list[Operation]:
+        return [
+            Create(self._path, self._data(), ephemeral=True),
+            Create(znodes.registration_path(self._name()), ephemeral=True),
+        ]
 
     def _create(self, connection: int) -> None:
         def registered(result: list[Result] | StoreError) -> None:
@@ -190,7 +204,7 @@ class BrokerRegistration:
             elif not isinstance(result, StoreError):
                 self._registered()
 
-        self._store.multi([Create(self._path, self._data(), ephemeral=True)], registered)
+        self._store.multi(self._creates(), registered)
 
     def _registered(self) -> None:
         self._session = self._store.session_id
@@ -260,6 +274,7 @@ class BrokerRegistration:
         """Replace the registration of an ended process, and end its term as controller, before its
         session does. An election since the reading changes the controller epoch's version."""
         operations: list[Operation] = []
+        old_name = znodes.decode_broker(self._registration.id, old).registration
 
         def read_epoch(node: Node | StoreError) -> None:
             if not self._is_obsolete(connection) and isinstance(node, Node):
@@ -271,8 +286,18 @@ class BrokerRegistration:
                 return
             if stat is not None and stat.owner == old.stat.owner:
                 operations.append(Delete(znodes.CONTROLLER))
+            if old_name:
+                self._store.exists(znodes.registration_path(old_name), read_registration)
+            else:
+                read_registration(None)
+
+        def read_registration(stat: NodeStat | StoreError | None) -> None:
+            if self._is_obsolete(connection) or isinstance(stat, StoreError):
+                return
             operations.append(Delete(self._path, old.stat.version))
-            operations.append(Create(self._path, self._data(), ephemeral=True))
+            if stat is not None:
+                operations.append(Delete(znodes.registration_path(old_name)))
+            operations.extend(self._creates())
             self._store.multi(operations, written)
 
         def written(result: list[Result] | StoreError) -> None:

@@ -1,10 +1,9 @@
 """Changes of in-sync sets: the leader of a partition writes them to the state node itself.
 
 A write is a compare-and-set (guarantee 12): it names the version of the state node, and in the same
-multi checks the topic's node, so that neither an election (KAFKA-12686) nor a reassignment, nor a
-topic that was deleted and created again, is overwritten. After a lost connection it is not known
-whether a write happened. The state is then read again: a write of our own that landed is recognised
-(KAFKA-1382), and one that did not is repeated.
+multi checks the topic's node, so that no election (KAFKA-12686), reassignment or recreated topic is
+overwritten, and the registrations of added members (guarantee 14a). After a lost connection the
+state is read again: a write of our own that landed is recognised (KAFKA-1382), others are repeated.
 """
 
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from sawlog.cluster.znodes import PartitionState
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import LeaderEpoch, TopicId, TopicPartition
 from sawlog.core.store import (
+    ANY_VERSION,
     BadVersion,
     Check,
     ConnectionLost,
@@ -160,6 +160,7 @@ class IsrChanges:
         self._store.multi(
             [
                 Check(znodes.topic_path(write.name.topic), topic.assignment.version),
+                *self._registration_checks(self._added(write, state)),
                 SetData(path, znodes.encode_state(new), write.partition_epoch),
             ],
             lambda result: self._answered(write, result),
@@ -177,8 +178,21 @@ class IsrChanges:
         if state.version > write.partition_epoch:
             return False  # the view may be older than the last write's answer, but not newer
         replicas = topic.assignment.replicas[write.name.partition]
-        added = [member for member in write.members if member not in state.members]
+        added = self._added(write, state)
         return all(member.node in replicas and self._may_join(member) for member in added)
+
+    def _added(self, write: _Write, state: PartitionState) -> list[InSyncMember]:
+        return [member for member in write.members if member not in state.members]
+
+    def _registration_checks(self, added: list[InSyncMember]) -> list[Check]:
+        """The view may be older than the store: a leader that was paused shows a broker under an
+        epoch that has ended since."""
+        brokers = [self._view.brokers[member.node] for member in added]
+        return [
+            Check(znodes.registration_path(broker.registration), ANY_VERSION)
+            for broker in brokers
+            if broker.registration
+        ]
 
     def _may_join(self, member: InSyncMember) -> bool:
         """A member joins only as the process that is registered now (KAFKA-14617, KIP-903), and not

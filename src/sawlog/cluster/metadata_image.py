@@ -47,6 +47,8 @@ class BrokerImage(NamedTuple):
     directory, so that one cannot be exchanged without the other. `process_epoch` is the epoch of
     the first registration of the same process, and `clean_stop` tells whether the process before it
     flushed and closed its logs. A broker that `is_shutting_down` is not elected any more.
+    `registration` names the node that a write checks if it holds only while the broker has this
+    epoch.
     """
 
     id: NodeId
@@ -59,6 +61,7 @@ class BrokerImage(NamedTuple):
     clean_stop: bool = True
     process_epoch: int = 0
     is_shutting_down: bool = False
+    registration: str = ""
 
     @property
     def failure_domain(self) -> str:

@@ -2,8 +2,8 @@
 
 Some fields are Sawlog's own. `members` in a partition's state has the broker epoch and directory id
 of every in-sync replica, in the order of Kafka's `isr`; PartitionState explains the others. A
-registration has the directory id, `flush_policy`, `clean_stop`, `process_epoch` and
-`shutting_down`. Nodes without these fields are read too.
+registration has the directory id, `flush_policy`, `clean_stop`, `process_epoch`, `shutting_down`
+and `registration`. Nodes without these fields are read too.
 """
 
 import json
@@ -26,6 +26,7 @@ from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, format_topic_id, parse
 from sawlog.core.store import Node
 
 BROKER_IDS = "/brokers/ids"
+BROKER_REGISTRATIONS = "/brokers/registrations"
 BROKER_TOPICS = "/brokers/topics"
 CONFIG = "/config"
 CONFIG_TOPICS = "/config/topics"
@@ -39,6 +40,7 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 PERSISTENT_PATHS: tuple[tuple[str, bytes], ...] = (
     ("/brokers", b""),
     (BROKER_IDS, b""),
+    (BROKER_REGISTRATIONS, b""),
     (BROKER_TOPICS, b""),
     (CONFIG, b""),
     (CONFIG_TOPICS, b""),
@@ -113,6 +115,13 @@ def broker_path(node: int) -> str:
     return f"{BROKER_IDS}/{node}"
 
 
+def registration_path(name: str) -> str:
+    """The ephemeral node that exists as long as the registration with this name, and has no other
+    one's name: a check of it fails once the broker has registered again. A check of the broker's
+    own node would not, because a new node has the version of the old one."""
+    return f"{BROKER_REGISTRATIONS}/{name}"
+
+
 def topic_path(topic: str) -> str:
     return f"{BROKER_TOPICS}/{topic}"
 
@@ -178,6 +187,7 @@ def encode_broker(broker: BrokerImage, timestamp_ms: int) -> bytes:
         "clean_stop": broker.clean_stop,
         "process_epoch": broker.process_epoch,
         "shutting_down": broker.is_shutting_down,
+        "registration": broker.registration,
     }
     return _encode(fields if broker.rack is None else fields | {"rack": broker.rack})
 
@@ -196,6 +206,7 @@ def decode_broker(node_id: NodeId, node: Node) -> BrokerImage:
         fields.get("clean_stop", True),
         fields.get("process_epoch", 0) or epoch,
         fields.get("shutting_down", False),
+        fields.get("registration", ""),
     )
 
 

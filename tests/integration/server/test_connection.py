@@ -1,6 +1,5 @@
 """Requests and responses over real sockets: complete, in order, and bounded."""
 
-import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from sawlog.core.ports import Exchange
 from sawlog.server.connection_limits import ConnectionLimits
 from support.server.shell import ScriptedApplication, Shell, StoredFile, framed, run
+from support.single_threaded import PeakMemory, single_threaded
 
 MIB = 1 << 20
 
@@ -114,6 +114,10 @@ def test_a_response_of_buffers_and_slices_is_complete(tmp_path: Path) -> None:
 
 
 def test_a_slow_client_costs_little_memory_and_delays_no_other(tmp_path: Path) -> None:
+    single_threaded(serve_a_slow_and_a_quick_client, tmp_path)
+
+
+def serve_a_slow_and_a_quick_client(tmp_path: Path) -> None:
     file = StoredFile(tmp_path / "log", bytes(8 * MIB))
 
     def script(exchange: Exchange, request: bytes) -> None:
@@ -124,13 +128,11 @@ def test_a_slow_client_costs_little_memory_and_delays_no_other(tmp_path: Path) -
         async with Shell(ScriptedApplication(script)) as shell:
             slow = await shell.client(receive_buffer_bytes=4096)
             quick = await shell.client()
-            tracemalloc.start()
-            await slow.send(framed(b"all") * 30)
-            for _ in range(100):
-                assert await quick.request(b"ping") == b""
-            _, peak = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
-            assert peak < MIB
+            with PeakMemory() as peak:
+                await slow.send(framed(b"all") * 30)
+                for _ in range(100):
+                    assert await quick.request(b"ping") == b""
+            assert peak.bytes < MIB
             assert len(await slow.receive(20 * MIB)) == 20 * MIB
             slow.close()
             await shell.until(lambda: len(shell.application.closed) == 1)

@@ -1,7 +1,6 @@
 """A decoder returns a message or raises MalformedFrame, in little memory, whatever the bytes:
 random ones, truncated and changed frames, huge counts."""
 
-import tracemalloc
 from random import Random, getrandbits
 from struct import pack
 
@@ -17,6 +16,7 @@ from sawlog.protocol.messages.metadata_request import MetadataRequest
 from sawlog.protocol.schema import Message
 from sawlog.protocol.wire_primitives import MAX_REQUEST_ELEMENTS, uvarint
 from support.protocol.messages import all_messages, random_message, versions_of
+from support.single_threaded import PeakMemory, single_threaded
 from support.tiers import rounds
 
 HOSTILE = (
@@ -97,22 +97,22 @@ def test_invalid_bytes_raise_malformed_frame_over_many_rounds(
 def test_hostile_bytes_take_little_memory(cls: type[Message]) -> None:
     random = Random(f"memory {cls.__name__}")
     for version in {versions_of(cls)[0], versions_of(cls)[-1]}:
-        decodes_or_is_rejected(cls, version, b"")  # compiled before it is measured
         frame = encode(random_message(cls, version, random), version)
         frames = mutations(frame, random, 10) + [hostile * 8 for hostile in HOSTILE]
-        for each in frames:
-            assert peak_bytes(cls, version, each) < SPARE_BYTES + (
-                PEAK_BYTES_PER_FRAME_BYTE * len(each)
-            )
+        peaks = single_threaded(peaks_of, cls, version, frames)
+        for each, peak in zip(frames, peaks, strict=True):
+            assert peak < SPARE_BYTES + PEAK_BYTES_PER_FRAME_BYTE * len(each)
 
 
-def peak_bytes(cls: type[Message], version: int, frame: bytes) -> int:
-    tracemalloc.start()
-    try:
-        decodes_or_is_rejected(cls, version, frame)
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+def peaks_of(cls: type[Message], version: int, frames: list[bytes]) -> list[int]:
+    """The memory that decoding takes, for each frame."""
+    decodes_or_is_rejected(cls, version, b"")  # compiled before it is measured
+    peaks = []
+    for frame in frames:
+        with PeakMemory() as peak:
+            decodes_or_is_rejected(cls, version, frame)
+        peaks.append(peak.bytes)
+    return peaks
 
 
 @pytest.mark.parametrize("claimed", [0x7FFFFFFF, 1_000_000, 3])
@@ -121,8 +121,8 @@ def test_a_count_beyond_the_frame_is_rejected_before_allocation(
 ) -> None:
     for version, count in ((8, pack(">i", claimed)), (12, uvarint(claimed + 1))):
         frame = count + b"\0\0"
-        decodes_or_is_rejected(MetadataRequest, version, b"")
-        assert peak_bytes(MetadataRequest, version, frame) < SPARE_BYTES
+        (peak,) = single_threaded(peaks_of, MetadataRequest, version, [frame])
+        assert peak < SPARE_BYTES
         with pytest.raises(MalformedFrame, match="topics: too many elements"):
             decoder(MetadataRequest, version)(memoryview(frame), 0)
 
@@ -130,7 +130,8 @@ def test_a_count_beyond_the_frame_is_rejected_before_allocation(
 def test_too_many_elements_are_rejected_even_if_the_frame_has_them() -> None:
     count = MAX_REQUEST_ELEMENTS + 1
     frame = uvarint(count + 1) + b"\x01" * count + pack(">ib", 0, 0)
-    assert peak_bytes(DeleteTopicsRequest, 4, frame) < 2 * len(frame)
+    (peak,) = single_threaded(peaks_of, DeleteTopicsRequest, 4, [frame])
+    assert peak < 2 * len(frame)
     with pytest.raises(MalformedFrame, match="topic_names: too many elements"):
         decoder(DeleteTopicsRequest, 4)(memoryview(frame), 0)
 

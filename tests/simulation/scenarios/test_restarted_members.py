@@ -4,14 +4,16 @@ While a leader's session lasts, it counts as alive, even if its machine is gone.
 restart in that time have everything acknowledged on their disks (guarantee 14b).
 """
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from sawlog.cluster import leader_election
+from sawlog.cluster.isr_changes import IsrChanges
 from sawlog.core.ids import NodeId
 from sawlog.simulation.world.simulation import RunResult
-from support.simulation.scenario import SEEDS, Scenario
+from support.simulation.scenario import OPTIONS, SEEDS, Scenario
 
 
 def lose_a_leaders_disk(scenario: Scenario) -> None:
@@ -102,3 +104,51 @@ def test_a_member_that_would_stay_without_its_directory_is_found(
 def test_a_member_that_comes_back_without_its_directory_leaves_the_set() -> None:
     for expiry_ms in EXPIRIES_MS:
         assert replace_a_followers_disk(expiry_ms).violation is None
+
+
+def register_a_follower_of_a_paused_leader_again(paused_ms: int) -> RunResult:
+    """A follower that left the in-sync set catches up with its leader, which is paused at that
+    moment, `paused_ms` after the start of the follower. When the leader goes on, it finds the
+    follower's fetch first; that the follower's session has ended since, it learns later."""
+    scenario = Scenario(1, options=replace(OPTIONS, duration_ms=8_000))
+
+    def leave() -> None:
+        leader = scenario.cluster.nodes[scenario.leader()]
+        controller = scenario.controllers()[-1]
+        follower = next(
+            node
+            for node in scenario.cluster.nodes.values()
+            if node.id not in (leader.id, controller)
+        )
+        store = follower.store
+        assert store is not None
+        follower.kill()
+        store.expire()
+        scenario.at(300, follower.boot)
+        scenario.at(300 + paused_ms, leader.pause)
+        scenario.at(320 + paused_ms, lambda: follower.store and follower.store.expire())
+        scenario.at(500 + paused_ms, leader.resume)
+
+    scenario.at(2_000, leave)
+    return scenario.run()
+
+
+PAUSES_MS = (32, 56, 80)
+
+
+@pytest.mark.long
+def test_an_addition_by_a_leader_with_an_old_image_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The bug is planted: the write does not check the registration of the added member."""
+    monkeypatch.setattr(IsrChanges, "_registration_checks", lambda *_: [])
+    results = (register_a_follower_of_a_paused_leader_again(ms).violation for ms in PAUSES_MS)
+    found = next((violation for violation in results if violation is not None), None)
+    assert found is not None
+    assert found.guarantee == "14a", str(found)
+
+
+@pytest.mark.long
+def test_a_leader_with_an_old_image_adds_no_member_under_its_earlier_epoch() -> None:
+    for paused_ms in PAUSES_MS:
+        assert register_a_follower_of_a_paused_leader_again(paused_ms).violation is None

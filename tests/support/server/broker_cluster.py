@@ -44,6 +44,11 @@ class BrokerCluster:
         for server in self.servers.values():
             server.stop()
 
+    def delete_topics(self) -> None:
+        """Delete all topics but the internal ones."""
+        with Admin(self.bootstrap) as admin:
+            admin.delete_topics([topic.name for topic in admin.list_topics()])
+
     def controller(self) -> int:
         with Admin(self.bootstrap) as admin:
             return int(admin.describe_cluster().controller)

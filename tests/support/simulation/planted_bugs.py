@@ -340,6 +340,7 @@ def member_joins_under_an_earlier_broker_epoch(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(Leader, "_is_alive", lambda self, node, _: node in self._context.live_brokers())
     patch.setattr(Leader, "_may_join", lambda *_: True)
     patch.setattr(IsrChanges, "_may_join", lambda *_: True)
+    patch.setattr(IsrChanges, "_registration_checks", lambda *_: [])
     adding = InSyncSet.adding
     first: dict[NodeId, int] = {}
 

@@ -5,7 +5,7 @@ import pytest
 from sawlog.cluster import znodes
 from sawlog.cluster.isr_changes import IsrWriteError
 from sawlog.core.ids import LeaderEpoch, NodeId, PartitionIndex, TopicName, TopicPartition
-from sawlog.core.store import SetData
+from sawlog.core.store import Create, Delete, Operation, SetData
 from support.cluster.cluster import Cluster
 
 T0 = TopicPartition(TopicName("t"), PartitionIndex(0))
@@ -109,6 +109,30 @@ def test_a_member_of_an_earlier_broker_epoch_may_not_join() -> None:
         results = cluster.write_isr(0, "t", (cluster.entry(0), cluster.entry(1), stale))
         assert cluster.schedule.run(lambda results=results: bool(results))
         assert results == [IsrWriteError.STALE]
+    assert cluster.stored("t").isr == (0, 1)
+
+
+@pytest.mark.parametrize("is_registered_again", [True, False])
+def test_a_member_whose_registration_has_ended_may_not_join(is_registered_again: bool) -> None:
+    """Guarantee 14a. The broker's registration ended, and the leader's image does not show it yet,
+    for example because the leader was paused."""
+    cluster = Cluster()
+    cluster.create("t", [0, 1, 2])
+    assert cluster.isr_written(0, "t", 0, 1) == 1
+    assert cluster.settle()
+    entry, old = cluster.entry(2), cluster.service.tree.get(znodes.broker_path(2))
+    name = znodes.decode_broker(NodeId(2), old).registration
+    changes: list[Operation] = [
+        Delete(znodes.broker_path(2)),
+        Delete(znodes.registration_path(name)),
+    ]
+    if is_registered_again:
+        changes.append(Create(znodes.broker_path(2), old.data))
+        changes.append(Create(znodes.registration_path("another")))
+    cluster.service.write(changes, 0)
+    results = cluster.write_isr(0, "t", (cluster.entry(0), cluster.entry(1), entry))
+    assert cluster.schedule.run(lambda: bool(results))
+    assert results == [IsrWriteError.STALE]
     assert cluster.stored("t").isr == (0, 1)
 
 

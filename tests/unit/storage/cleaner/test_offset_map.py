@@ -1,21 +1,12 @@
 """The offset map: the last offset of every key, within a budget of real memory."""
 
-import tracemalloc
-from collections.abc import Iterator
-
 import pytest
 
 from sawlog.storage.cleaner.offset_map import ENTRY_BYTES, OffsetMap, map_keys
+from support.single_threaded import PeakMemory, single_threaded
 
 BATCH = 100
 LARGE = 1 << 40  # an offset that takes the memory of a large number
-
-
-@pytest.fixture
-def traced() -> Iterator[None]:
-    tracemalloc.start()
-    yield
-    tracemalloc.stop()
 
 
 def key_of(number: int, length: int) -> bytes:
@@ -34,7 +25,6 @@ def filled(memory_bytes: int, length: int) -> tuple[OffsetMap, int]:
     return offsets, batches
 
 
-@pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("length", [8, 20, 46, 47, 200, 2_000])
 @pytest.mark.parametrize(
     "memory_bytes",
@@ -42,12 +32,15 @@ def filled(memory_bytes: int, length: int) -> tuple[OffsetMap, int]:
     [ENTRY_BYTES * keys for keys in (5_500, 10_900, 11_000, 16_000, 21_900)],
 )
 def test_memory_stays_within_the_budget(length: int, memory_bytes: int) -> None:
-    tracemalloc.reset_peak()
-    before, _ = tracemalloc.get_traced_memory()
-    offsets, _ = filled(memory_bytes, length)
-    peak = tracemalloc.get_traced_memory()[1] - before
+    peak, keys = single_threaded(peak_and_keys, memory_bytes, length)
     batch_bytes = BATCH * (length + 400)  # of the last batch, which is not part of the map
-    assert peak - batch_bytes <= memory_bytes, f"{peak / len(offsets):.0f} bytes for each key"
+    assert peak - batch_bytes <= memory_bytes, f"{peak / keys:.0f} bytes for each key"
+
+
+def peak_and_keys(memory_bytes: int, length: int) -> tuple[int, int]:
+    with PeakMemory() as peak:
+        offsets, _ = filled(memory_bytes, length)
+    return peak.bytes, len(offsets)
 
 
 def test_the_budget_is_used() -> None:
