@@ -76,13 +76,15 @@ class ProducerStates:
     def __len__(self) -> int:
         return len(self._states)
 
-    def last_offsets(self) -> dict[int, int]:
-        """The last offset of each producer's last batch."""
-        return {
-            producer_id: state.batches[-1].last_offset
-            for producer_id, state in self._states.items()
-            if state.batches
-        }
+    def last_offsets(self, end_offset: int | None = None) -> dict[int, int]:
+        """The last offset of each producer's last batch; with `end_offset`, of the last one that
+        ends before it. A producer without such a batch is left out."""
+        last: dict[int, int] = {}
+        for producer_id, state in self._states.items():
+            for batch in state.batches:
+                if end_offset is None or batch.last_offset < end_offset:
+                    last[producer_id] = batch.last_offset
+        return last
 
     def check(self, header: BatchHeader) -> BatchRange | None:
         """Check a batch before its append: returns the earlier range if it is a duplicate, raises

@@ -151,6 +151,8 @@ class Cleaning:
         config = self.log.config
         first = group[0].base_offset
         next_segment = self._after(group[-1]).base_offset
+        # Batches beyond the cleaned part may be truncated; the last one before them counts then.
+        last_offsets = self.log.producer_states.last_offsets(self._cleanable.end_offset)
         return CleanRequest(
             self.log.directory,
             tuple(segment.base_offset for segment in group),
@@ -160,7 +162,7 @@ class Cleaning:
             config.delete_retention_ms,
             {
                 producer_id: offset
-                for producer_id, offset in self.log.producer_states.last_offsets().items()
+                for producer_id, offset in last_offsets.items()
                 if first <= offset < next_segment
             },
             config.index_interval_bytes,

@@ -348,6 +348,22 @@ def test_the_last_sequence_of_a_producer_is_recognised(has_snapshots: bool) -> N
     assert storage.put(("a", "4"), ("b", "4"), **following) == end_offset
 
 
+def test_the_last_sequence_before_a_truncated_batch_is_recognised() -> None:
+    storage = CompactedStorage()
+    producer = {"producer_id": 5, "producer_epoch": 1}
+    base_offset = storage.put(("a", "0"), **producer, base_sequence=0)
+    for number in range(20):
+        storage.put(("a", f"new-{number}"))
+    storage.settle()
+    committed = storage.log.end_offset
+    storage.put(("a", "1"), **producer, base_sequence=1)
+    storage.clean()
+    assert headers_in(storage.log)[0].count == 0, "kept for its producer"
+    storage.log.truncate(committed)
+    assert storage.put(("a", "0"), **producer, base_sequence=0) == base_offset, "a duplicate"
+    assert storage.put(("a", "1"), **producer, base_sequence=1) == committed
+
+
 def test_leader_epochs_do_not_change() -> None:
     storage = CompactedStorage()
     for number in range(40):
