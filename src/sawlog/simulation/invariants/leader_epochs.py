@@ -53,9 +53,12 @@ class LeaderEpochsIncrease(NoInvariant):
 
 class EpochCache(NoInvariant):
     """Compares the cache of leader epochs with the batches that an event has appended, and looks
-    for epochs that a truncation should have removed."""
+    for epochs that a truncation should have removed. A directory that went offline is left out: the
+    disk failed in the middle of a truncation, and the log is never used again as it is."""
 
     def replica_changed(self, change: ReplicaChange) -> None:
+        if change.node.is_offline:
+            return
         before, now = change.before, change.now
         start = 0 if before is None else min(before.end_offset, now.end_offset)
         entries = change.replica.log.epochs.entries
