@@ -41,6 +41,7 @@ def elect(
 
     An election of a preferred leader loses nothing: only a replica that is in sync becomes leader.
     """
+    cluster.prefer_controller()
     admin = Admin(cluster)
     partitions = partitions_of(cluster, scopes) if scopes else None
     before = _leaders(admin)

@@ -176,6 +176,7 @@ class _ClusterView:
     """Brokers and placements at the start of a command; `chosen` are the partitions to move."""
 
     def __init__(self, cluster: Cluster, scopes: tuple[TopicScope, ...]) -> None:
+        cluster.prefer_controller()
         self.admin = Admin(cluster)
         self.racks: Racks = {
             int(node.id): node.rack for node in self.admin.describe_cluster().nodes

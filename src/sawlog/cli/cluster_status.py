@@ -29,6 +29,7 @@ def status(everything: bool, as_json: bool, cluster: Cluster) -> None:
 
     Exits with 0 if all partitions have a leader and all their replicas in sync, else with 1.
     """
+    cluster.prefer_controller()
     admin = Admin(cluster)
     description = admin.describe_cluster()
     topics = admin.list_topics(include_internal=True)

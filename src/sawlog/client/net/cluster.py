@@ -124,6 +124,20 @@ class Cluster:
             " right?"
         )
 
+    def prefer_controller(self) -> None:
+        """Send requests that any broker answers to the controller from now on: it decides about
+        reassignments and elections, and other brokers show its changes a moment later. One that
+        cannot be reached changes nothing."""
+        metadata = self.retry(lambda: self.fetch_metadata([]))
+        controller = metadata.nodes.get(metadata.controller)
+        if controller is None:
+            return
+        try:
+            preferred = self._connection_to(controller.address)
+        except ClientError:
+            return
+        self._connections = {(_MAIN_CHANNEL, controller.address): preferred, **self._connections}
+
     def connection(self, node_id: NodeId, channel: str = _MAIN_CHANNEL) -> Connection:
         """Return a connection to this broker.
 

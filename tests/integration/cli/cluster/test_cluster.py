@@ -7,25 +7,32 @@ import pytest
 
 from sawlog.client import Admin, Producer
 from sawlog.client.admin.configs import Resource
+from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
+from sawlog.client.net.metadata import Partition
 from sawlog.core.config_api import ConfigSource, ResourceType
 from sawlog.core.config_throttle import THROTTLED_RATES, THROTTLED_REPLICAS
 from support.cli.command_line import Sawlog, rows
 from support.cli.terminal import terminal
+from support.process import wait_until
 from support.server.broker_cluster import BrokerCluster
 
 pytestmark = pytest.mark.long
 Place = Callable[..., str]
 
 
-def replicas(admin: Admin, topic: str) -> list[tuple[int, ...]]:
+def partitions(admin: Admin, topic: str) -> list[Partition]:
     (found,), _ = admin.describe_topics([topic])
-    return [partition.replicas for partition in found.partitions.values()]
+    return [*found.partitions.values()]
 
 
-def leaders(admin: Admin, topic: str) -> list[int]:
-    (found,), _ = admin.describe_topics([topic])
-    return [int(partition.leader) for partition in found.partitions.values()]
+def wait_for_replicas(admin: Admin, topic: str, expected: list[tuple[int, ...]]) -> None:
+    """The command asked the controller; other brokers show a change a moment later."""
+    wait_until(lambda: [each.replicas for each in partitions(admin, topic)] == expected)
+
+
+def wait_for_leaders(admin: Admin, topic: str, expected: list[int]) -> None:
+    wait_until(lambda: [each.leader for each in partitions(admin, topic)] == expected)
 
 
 def problems(sawlog: Sawlog, topic: str) -> list[str | None]:
@@ -65,6 +72,15 @@ def test_status_names_what_a_stopped_broker_leaves_behind(
     sawlog("cluster", "status")
 
 
+def test_commands_ask_the_controller(broker_cluster: BrokerCluster) -> None:
+    controller = broker_cluster.controller()
+    for node in broker_cluster.follower_nodes():
+        with Cluster(broker_cluster.servers[node].bootstrap) as cluster:
+            cluster.prefer_controller()
+            asked = cluster.any_connection().address
+        assert str(asked) == broker_cluster.servers[controller].bootstrap
+
+
 def test_a_topic_moves_to_other_brokers_with_its_records(
     sawlog: Sawlog, admin: Admin, place: Place
 ) -> None:
@@ -73,11 +89,11 @@ def test_a_topic_moves_to_other_brokers_with_its_records(
     shown = sawlog("cluster", "reassign", "--topic", topic, "--to", "2,3")
     assert "nothing was changed" in sawlog.stderr
     assert [row[-1] for row in rows(shown)[1:]] == ["1", "1"], "the removed broker"
-    assert replicas(admin, topic) == [(1,), (1,)]
+    wait_for_replicas(admin, topic, [(1,), (1,)])
 
     sawlog("cluster", "reassign", "--topic", topic, "--to", "2,3", "--yes")
-    assert sorted(replicas(admin, topic)) == [(2,), (3,)]
-    assert sorted(leaders(admin, topic)) == [2, 3]
+    wait_until(lambda: sorted(each.leader for each in partitions(admin, topic)) == [2, 3])
+    assert sorted(each.replicas for each in partitions(admin, topic)) == [(2,), (3,)]
     read = sawlog("consume", topic, "--from", "beginning", "--count", "2", "--json")
     assert [json.loads(line)["timestamp"] for line in read.splitlines()] == [1_000, 2_000]
 
@@ -88,11 +104,10 @@ def test_the_replication_factor_grows_and_shrinks(
     topic = place([1], [2], [3])
     chosen = ("cluster", "reassign", "--topic", topic, "--replicas")
     sawlog(*chosen, "2", "--yes")
-    grown = replicas(admin, topic)
-    assert [nodes[0] for nodes in grown] == [1, 2, 3]
-    assert all(len(set(nodes)) == 2 for nodes in grown)
+    wait_until(lambda: all(len(set(each.replicas)) == 2 for each in partitions(admin, topic)))
+    assert [each.replicas[0] for each in partitions(admin, topic)] == [1, 2, 3]
     sawlog(*chosen, "1", "--yes")
-    assert replicas(admin, topic) == [(1,), (2,), (3,)]
+    wait_for_replicas(admin, topic, [(1,), (2,), (3,)])
     sawlog(*chosen, "1", "--yes")
     assert "nothing to move" in sawlog.stderr
 
@@ -106,7 +121,7 @@ def test_replicas_of_a_broker_that_is_down_are_replaced(
             sawlog("cluster", "reassign", "--topic", topic, other, "2", "--yes", code=1)
             assert "broker 3 has replicas and is down; nothing was changed" in sawlog.stderr
         sawlog("cluster", "reassign", "--topic", topic, "--remove-broker", "3", "--yes")
-        assert replicas(admin, topic) == [(1, 2), (1, 2), (2, 1)]
+        wait_for_replicas(admin, topic, [(1, 2), (1, 2), (2, 1)])
 
 
 def test_a_plan_has_the_format_of_kafkas_tool(sawlog: Sawlog, place: Place) -> None:
@@ -139,10 +154,10 @@ def test_an_interrupted_reassignment_goes_on_and_can_be_cancelled(
         assert "being reassigned already; nothing was changed" in sawlog.stderr
         sawlog("cluster", "reassign", *scope, "--cancel")
         assert "1 reassignment cancelled" in sawlog.stderr
-        assert replicas(admin, topic) == [(controller,)]
+        wait_for_replicas(admin, topic, [(controller,)])
         admin.alter_partition_reassignments({partition: [slow]})
     sawlog("cluster", "reassign", *scope, "--resume")
-    assert replicas(admin, topic) == [(slow,)]
+    wait_for_replicas(admin, topic, [(slow,)])
 
 
 def test_preferred_leaders_are_elected(
@@ -150,10 +165,10 @@ def test_preferred_leaders_are_elected(
 ) -> None:
     topic = place([3, 1], [1, 3])
     with broker_cluster.stopped(3):
-        assert leaders(admin, topic) == [1, 1]
+        wait_for_leaders(admin, topic, [1, 1])
     elected = rows(sawlog("cluster", "elect", "--topic", topic))
     assert elected[1:] == [[topic, "0", "1", "->", "3"]]
-    assert leaders(admin, topic) == [3, 1]
+    wait_for_leaders(admin, topic, [3, 1])
     assert sawlog.json("cluster", "elect", "--topic", topic) == []
     assert "no partition needs an election" in sawlog.stderr
 
@@ -191,17 +206,17 @@ def test_an_unclean_election_lets_a_replica_lead_that_was_not_in_sync(
         broker_cluster.servers[1].start()
         assert problems(sawlog, topic) == ["offline"]
         sawlog("cluster", "elect", "--unclean", "--topic", topic, "--yes")
-        assert leaders(admin, topic) == [1]
+        wait_for_leaders(admin, topic, [1])
 
 
 def test_a_drained_broker_has_no_replicas(sawlog: Sawlog, admin: Admin, place: Place) -> None:
     topic = place([3, 1], [1, 2], [2, 3])
     sawlog("cluster", "drain", "3", "--leaders-only", "--yes")
-    assert replicas(admin, topic) == [(1, 3), (1, 2), (2, 3)]
-    assert leaders(admin, topic) == [1, 1, 2]
+    wait_for_replicas(admin, topic, [(1, 3), (1, 2), (2, 3)])
+    wait_for_leaders(admin, topic, [1, 1, 2])
     sawlog("cluster", "drain", "3", "--yes")
     assert "broker 3 has no replicas" in sawlog.stderr
-    assert replicas(admin, topic) == [(1, 2), (1, 2), (2, 1)]
+    wait_for_replicas(admin, topic, [(1, 2), (1, 2), (2, 1)])
     (drained,) = [
         each for each in sawlog.json("cluster", "status")["brokers"] if each["broker"] == 3
     ]
@@ -236,7 +251,7 @@ def test_bad_input_changes_nothing(
     yes = [] if command == "elect" else ["--yes"]
     sawlog("cluster", command, *options, *yes, code=code)
     assert said in sawlog.stderr
-    assert replicas(admin, topic) == [(1, 2)]
+    wait_for_replicas(admin, topic, [(1, 2)])
 
 
 def test_too_few_brokers_for_a_drain_or_a_new_topic_change_nothing(
@@ -246,7 +261,7 @@ def test_too_few_brokers_for_a_drain_or_a_new_topic_change_nothing(
     sawlog("cluster", "drain", "1", "--yes", code=1)
     assert "needs 3 replicas; the brokers for them are 2, 3" in sawlog.stderr
     assert "--leaders-only" in sawlog.stderr
-    assert replicas(admin, topic) == [(1, 2, 3)]
+    wait_for_replicas(admin, topic, [(1, 2, 3)])
     sawlog("topics", "create", "too-many", "--replicas", "4", code=1)
     assert "INVALID_REPLICATION_FACTOR" in sawlog.stderr
     assert "too-many" not in sawlog("topics", "list")
@@ -297,7 +312,7 @@ def test_a_throttled_reassignment_is_slow_until_its_throttle_changes(
     sawlog(*scope, "--resume", "--throttle", "1000000000")
     assert "throttled: each broker sends and receives at most 954 MiB/s" in sawlog.stderr
     assert "the throttle was removed" in sawlog.stderr
-    assert replicas(admin, topic) == [(3,), (3,)]
+    wait_for_replicas(admin, topic, [(3,), (3,)])
     assert throttles(admin, topic) == {}
 
 
@@ -307,7 +322,7 @@ def test_a_cancelled_reassignment_and_a_drain_remove_their_throttle(
     topic = place([3, 1])
     sawlog("cluster", "drain", "3", "--throttle", "100000000", "--yes")
     assert "the throttle was removed" in sawlog.stderr
-    assert replicas(admin, topic) == [(1, 2)]
+    wait_for_replicas(admin, topic, [(1, 2)])
     assert throttles(admin, topic) == {}
     sawlog("topics", "alter", topic, "--config", "follower.replication.throttled.replicas=*")
     sawlog("cluster", "reassign", "--topic", topic, "--cancel")
