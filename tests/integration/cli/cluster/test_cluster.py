@@ -289,6 +289,10 @@ def throttles(admin: Admin, topic: str) -> dict[str, str | None]:
     }
 
 
+def wait_for_throttles(admin: Admin, topic: str, expected: dict[str, str]) -> None:
+    wait_until(lambda: throttles(admin, topic) == expected)
+
+
 def test_a_throttled_reassignment_is_slow_until_its_throttle_changes(
     sawlog: Sawlog, admin: Admin, broker_cluster: BrokerCluster, place: Place
 ) -> None:
@@ -305,7 +309,7 @@ def test_a_throttled_reassignment_is_slow_until_its_throttle_changes(
             f"{topic} leader.replication.throttled.replicas": "0:1,1:2",
             f"{topic} follower.replication.throttled.replicas": "0:3,1:3",
         }
-        assert throttles(admin, topic) == rates | replicas_of
+        wait_for_throttles(admin, topic, rates | replicas_of)
         assert shown.interrupt() == 130
         assert b"removes its throttle" in shown.shown
     assert partition_of(topic, 0) in admin.list_partition_reassignments(), "1 MB in 11 s at most"
@@ -313,7 +317,7 @@ def test_a_throttled_reassignment_is_slow_until_its_throttle_changes(
     assert "throttled: each broker sends and receives at most 954 MiB/s" in sawlog.stderr
     assert "the throttle was removed" in sawlog.stderr
     wait_for_replicas(admin, topic, [(3,), (3,)])
-    assert throttles(admin, topic) == {}
+    wait_for_throttles(admin, topic, {})
 
 
 def test_a_cancelled_reassignment_and_a_drain_remove_their_throttle(
@@ -323,8 +327,8 @@ def test_a_cancelled_reassignment_and_a_drain_remove_their_throttle(
     sawlog("cluster", "drain", "3", "--throttle", "100000000", "--yes")
     assert "the throttle was removed" in sawlog.stderr
     wait_for_replicas(admin, topic, [(1, 2)])
-    assert throttles(admin, topic) == {}
+    wait_for_throttles(admin, topic, {})
     sawlog("topics", "alter", topic, "--config", "follower.replication.throttled.replicas=*")
     sawlog("cluster", "reassign", "--topic", topic, "--cancel")
     assert "the throttle was removed" in sawlog.stderr
-    assert throttles(admin, topic) == {}
+    wait_for_throttles(admin, topic, {})
