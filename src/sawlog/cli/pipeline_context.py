@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -214,18 +212,19 @@ def land_tables(wanted: "Pipeline", master: str | None, *, once: bool, verbose: 
     from py4j.protocol import Py4JError
 
     from sawlog.cli.pipeline_progress import progress_output
+    from sawlog.pipeline.formats.compile_ahead import compiled_meanwhile
     from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
 
     stop = threading.Event()
     outcomes: list[Outcome] = []
     try:
         with (
-            kernels_compiled(wanted, master) as compiling,
+            compiled_meanwhile(formats_to_compile(wanted, master)) as is_compiling,
             spark_started(wanted, master, verbose=verbose) as context,
             progress_output(wanted) as events,
             stop_on_signal(stop, events),
         ):
-            while compiling() and not stop.wait(_POLL_S):
+            while is_compiling() and not stop.wait(_POLL_S):
                 pass
             outcomes = run_pipeline(context, wanted, events, stop, once=once)
     except (SparkExited, Py4JError):
@@ -235,33 +234,17 @@ def land_tables(wanted: "Pipeline", master: str | None, *, once: bool, verbose: 
     return stop.is_set()
 
 
-@contextmanager
-def kernels_compiled(pipeline: "Pipeline", master: str | None) -> "Iterator[Callable[[], bool]]":
-    """Compile the parsers of the file while Spark starts, if that is needed; once per machine.
-
-    Yields a function that tells whether that goes on. Executors on other machines compile for
-    themselves.
-    """
+def formats_to_compile(pipeline: "Pipeline", master: str | None) -> list[str]:
+    """The formats whose parsers are not compiled yet, once per machine; executors on other
+    machines compile for themselves."""
     from sawlog.pipeline.formats.compile_ahead import is_compiled
 
     kinds = sorted({table.format for table in pipeline.landed})
     is_local = (master or pipeline.spark.get("spark.master", "local")).startswith("local")
     if not is_local or is_compiled(kinds):
-        yield lambda: False
-        return
+        return []
     note("starting Spark ... and compiling parsers, once for this machine")
-    command = [sys.executable, "-m", "sawlog.pipeline.formats.compile_ahead", *kinds]
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield lambda: child.poll() is None
-    finally:
-        child.kill()
-        child.wait()
+    return kinds
 
 
 @contextmanager

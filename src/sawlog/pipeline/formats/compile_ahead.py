@@ -6,8 +6,10 @@ take them at the same time. A file remembers that it is done, so that this is kn
 
 import hashlib
 import os
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
@@ -30,6 +32,28 @@ _DDL = "a BIGINT, b DOUBLE, c STRING, d BOOLEAN, e TIMESTAMP"
 def is_compiled(kinds: Sequence[str]) -> bool:
     """Whether the kernels of these formats were compiled by this installation."""
     return all(_marker(kind).exists() for kind in kinds)
+
+
+@contextmanager
+def compiled_meanwhile(kinds: Sequence[str]) -> Iterator[Callable[[], bool]]:
+    """Compile the kernels of these formats in a child process during the block, if necessary.
+
+    Yields a function that tells whether that goes on.
+    """
+    if is_compiled(kinds):
+        yield lambda: False
+        return
+    child = subprocess.Popen(
+        [sys.executable, "-m", "sawlog.pipeline.formats.compile_ahead", *kinds],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield lambda: child.poll() is None
+    finally:
+        child.kill()
+        child.wait()
 
 
 def compile_kernels(kinds: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ A problem is reported with file and line, and an unknown key with the nearest kn
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -72,8 +72,19 @@ def read_pipeline(path: str) -> Pipeline:
 def parse_pipeline(file: str, content: str) -> Pipeline:
     """Parse the text; relative paths in it are relative to the directory of `file`."""
     problems, node = yaml_nodes.parse(file, content)
+    return _pipeline(problems, node, Path(file).resolve())
+
+
+def pipeline_from_objects(content: Mapping[str, object], directory: str) -> Pipeline:
+    """Read the content of a file from Python objects. Raises BadPipelineFile, whose problems name
+    the keys."""
+    problems, node = yaml_nodes.represent(content)
+    return _pipeline(problems, node, Path(directory).resolve() / "pipeline")
+
+
+def _pipeline(problems: Problems, node: "yaml.MappingNode", file: Path) -> Pipeline:
     top = Section(problems, node, "the file")
-    directory = Path(file).resolve().parent
+    directory = file.parent
     brokers = top.need("brokers", _brokers, "")
     lake = _lake(problems, top, directory)
     checkpoints = _checkpoints(top, directory, lake)
@@ -88,7 +99,7 @@ def parse_pipeline(file: str, content: str) -> Pipeline:
             " in a directory: name one that lasts, checkpoints: DIRECTORY"
         )  # fmt: skip
     problems.raise_if_any()
-    return Pipeline(str(Path(file).resolve()), brokers, lake, tuple(tables), spark)
+    return Pipeline(str(file), brokers, lake, tuple(tables), spark)
 
 
 def _resolve_path(directory: Path, place: str) -> str:

@@ -3,9 +3,11 @@
 All problems of a file are collected before they are reported.
 """
 
+import io
 import math
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import PurePath
 from typing import TypeVar
 
 import yaml
@@ -27,20 +29,25 @@ class BadPipelineFile(Exception):
 
 
 class Problems:
-    """Collects problems by line."""
+    """Collects problems by line, or by the path of keys for nodes of Python objects."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, key_paths: Mapping[int, str] | None = None) -> None:
+        """`key_paths` has the path of each node by its `id`, such as `tables.access.format`."""
         self._file = file
+        self._key_paths = key_paths
         self._found: list[tuple[int, str]] = []
 
     def add(self, node: yaml.Node | None, text: str) -> None:
-        line = 1 if node is None else node.start_mark.line + 1
-        self._found.append((line, text))
+        if self._key_paths is None:
+            line = 1 if node is None else node.start_mark.line + 1
+            self._found.append((line, f"{self._file}:{line}: {text}"))
+        else:
+            path = self._key_paths.get(id(node), "")
+            self._found.append((0, f"{path}: {text}" if path else text))
 
     def raise_if_any(self) -> None:
         if self._found:
-            lines = [f"{self._file}:{line}: {text}" for line, text in sorted(self._found)]
-            raise BadPipelineFile("\n".join(lines))
+            raise BadPipelineFile("\n".join(text for _, text in sorted(self._found)))
 
 
 class Section:
@@ -57,7 +64,7 @@ class Section:
             if not name:
                 problems.add(key, f"a key of {title} is not text")
             elif name in self._entries:
-                first = self._entries[name][0].start_mark.line + 1
+                first = self._entries[name][0].start_mark.line + 1  # keys of objects are unique
                 problems.add(key, f"{name!r} is given twice; the first is in line {first}")
             else:
                 self._entries[name] = (key, value)
@@ -126,6 +133,43 @@ def parse(file: str, text: str) -> tuple[Problems, yaml.MappingNode]:
     _check_depth(problems, node, _DEPTH)
     problems.raise_if_any()
     return problems, node
+
+
+def represent(content: Mapping[str, object]) -> tuple[Problems, yaml.MappingNode]:
+    """Python objects as the nodes that a file with this content has. Raises BadPipelineFile."""
+    try:
+        node = yaml.SafeDumper(io.StringIO()).represent_data(_plain(content))
+    except yaml.representer.RepresenterError as error:
+        found = type(error.args[-1]).__name__
+        raise BadPipelineFile(f"expected dicts, lists, texts and numbers, not {found}") from None
+    key_paths: dict[int, str] = {}
+    if not isinstance(node, yaml.MappingNode):
+        raise BadPipelineFile(f"expected the keys brokers, lake and tables, not {kind(node)}")
+    _collect_key_paths(node, "", key_paths)
+    return Problems("", key_paths), node
+
+
+def _plain(content: object) -> object:
+    """Mappings as dicts, sequences as lists, and paths as texts."""
+    if isinstance(content, Mapping):
+        return {key: _plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_plain(value) for value in content]
+    return str(content) if isinstance(content, PurePath) else content
+
+
+def _collect_key_paths(node: yaml.Node, path: str, key_paths: dict[int, str]) -> None:
+    if id(node) in key_paths:
+        return  # an object that occurs in several places
+    key_paths[id(node)] = path
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            below = f"{path}.{key.value}" if path else str(key.value)
+            key_paths[id(key)] = below
+            _collect_key_paths(value, below, key_paths)
+    elif isinstance(node, yaml.SequenceNode):
+        for place, value in enumerate(node.value):
+            _collect_key_paths(value, f"{path}[{place}]", key_paths)
 
 
 def _check_depth(problems: Problems, node: yaml.Node, left: int) -> None:
