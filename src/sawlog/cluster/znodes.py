@@ -45,13 +45,15 @@ PERSISTENT_PATHS: tuple[tuple[str, bytes], ...] = (
     (CONFIG, b""),
     (CONFIG_TOPICS, b""),
     *((f"{CONFIG}/{kind.value}", b"") for kind in ConfigKind),
+    ("/config/changes", b""),
     ("/admin", b""),
     (DELETE_TOPICS, b""),
     ("/isr_change_notification", b""),
     ("/cluster", b""),
     (CONTROLLER_EPOCH, b"0"),
 )
-"""Created by the first broker of a cluster, parents before children."""
+"""Created by the first broker of a cluster, parents before children. `/config/changes` and
+`/isr_change_notification` are for tools that write to them: brokers watch the nodes themselves."""
 
 
 class PartitionState(NamedTuple):
@@ -318,7 +320,8 @@ def decode_delete_request(node: Node) -> DeleteRequest:
 
 
 def encode_controller(node: NodeId, timestamp_ms: int) -> bytes:
-    return _encode({"version": 2, "brokerid": node, "timestamp": str(timestamp_ms)})
+    fields = {"version": 2, "brokerid": node, "timestamp": str(timestamp_ms)}
+    return _encode(fields | {"kraftControllerEpoch": -1})
 
 
 def decode_controller(node: Node) -> NodeId:
