@@ -77,7 +77,7 @@ class RestartBackoff:
         """Return the delay after a process that was ready for `ready_s`, 0 if it never was."""
         if ready_s >= STABLE_S:
             self._failures = 0
-        delay_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2**self._failures)
+        delay_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0**self._failures)
         self._failures += 1
         return delay_s
 
