@@ -21,6 +21,7 @@ from sawlog.cluster.metadata_image import (
     ConfigResource,
     DroppedMember,
     InSyncMember,
+    read_only,
 )
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, format_topic_id, parse_topic_id
 from sawlog.core.store import Node
@@ -301,9 +302,9 @@ def encode_configs(configs: Mapping[str, str]) -> bytes:
     return _encode({"version": 1, "config": dict(configs)})
 
 
-def decode_configs(node: Node) -> dict[str, str]:
+def decode_configs(node: Node) -> Mapping[str, str]:
     configs: dict[str, str] = json.loads(node.data)["config"]
-    return configs
+    return read_only(configs)
 
 
 def decode_config_image(node: Node) -> ConfigImage:
