@@ -75,7 +75,7 @@ class EmbeddedStore:
                 self._watches.watch_node(path, watch)
             return node
 
-        self._read(path, read, done)
+        self._answer(path, read, done)
 
     def exists(self, path: str, done: OnDone[NodeStat | None], watch: Watch | None = None) -> None:
         def read() -> NodeStat | None:
@@ -84,7 +84,7 @@ class EmbeddedStore:
                 self._watches.watch_node(path, watch)
             return stat
 
-        self._read(path, read, done)
+        self._answer(path, read, done)
 
     def children(self, path: str, done: OnDone[list[str]], watch: Watch | None = None) -> None:
         def read() -> list[str]:
@@ -93,21 +93,13 @@ class EmbeddedStore:
                 self._watches.watch_children(path, watch)
             return names
 
-        self._read(path, read, done)
+        self._answer(path, read, done)
 
     def multi(
         self, operations: Sequence[Operation], done: OnDone[list[Result]], *, urgent: bool = False
     ) -> None:
         path = operations[0].path if operations else ""
-        result: list[Result] | StoreError
-        if self.state is not SessionState.CONNECTED:
-            result = SessionLost(path)
-        else:
-            try:
-                result = self._write(operations, urgent=urgent)
-            except StoreError as error:
-                result = error
-        self._when_durable(lambda: done(result), lambda: done(ConnectionLost(path)))
+        self._answer(path, lambda: self._write(operations, urgent=urgent), done)
 
     def close(self, done: Callable[[], None]) -> None:
         leftovers = self._tree.ephemerals(self.session_id)
@@ -124,16 +116,18 @@ class EmbeddedStore:
 
         self._when_durable(closed, closed)
 
-    def _read(self, path: str, read: Callable[[], T], done: OnDone[T]) -> None:
+    def _answer(self, path: str, act: Callable[[], T], done: OnDone[T]) -> None:
+        """Act on the tree now; call `done` with the result or error when it is durable."""
         result: T | StoreError
+        failure: StoreError = ConnectionLost(path)
         if self.state is not SessionState.CONNECTED:
-            result = SessionLost(path)
+            result = failure = SessionLost(path)
         else:
             try:
-                result = read()
+                result = act()
             except StoreError as error:
                 result = error
-        self._when_durable(lambda: done(result), lambda: done(ConnectionLost(path)))
+        self._when_durable(lambda: done(result), lambda: done(failure))
 
     def _write(self, operations: Sequence[Operation], *, urgent: bool = False) -> list[Result]:
         """Apply and journal operations, not yet durable; a StoreError leaves nothing changed."""

@@ -1,19 +1,36 @@
 """The metadata image: a broker's knowledge of the cluster as one immutable value.
 
 A change makes a new image that shares all unchanged topics with the old one, so that `is` finds the
-changed ones. The mappings are never mutated. `cluster/store_view.py` builds images.
+changed ones. Its mappings are read-only. `cluster/store_view.py` builds images.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
 
 from sawlog.cluster.internal_topics import is_internal
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName
 
 NO_NODE = NodeId(-1)
 NO_EPOCH = -1
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def read_only(mapping: Mapping[K, V]) -> MappingProxyType[K, V]:
+    """Return a view that cannot be changed; the caller gives up the mapping itself."""
+    return mapping if isinstance(mapping, MappingProxyType) else MappingProxyType(mapping)
+
+
+def mutable_copy(mapping: Mapping[K, V]) -> dict[K, V]:
+    """Return a dict with the entries of a mapping. The copy of a read-only view is one of its dict,
+    which is ten times as fast as `dict(view)`."""
+    return mapping.copy() if isinstance(mapping, MappingProxyType) else dict(mapping)
+
+
+NO_CONFIGS: Mapping[str, str] = read_only({})
 
 
 class ConfigKind(Enum):
@@ -130,7 +147,7 @@ class TopicImage:
     name: TopicName
     id: TopicId
     partitions: tuple[PartitionImage, ...]
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=lambda: NO_CONFIGS)
     config_version: int = 0
 
     @property
@@ -138,17 +155,22 @@ class TopicImage:
         return is_internal(self.name)
 
 
-NO_CONFIGS: Mapping[str, str] = {}
-
-
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
+    """`version` grows with every change of a broker's image. It does not count for equality: each
+    broker counts the changes that it has seen."""
+
     cluster_id: str = ""
     controller_id: NodeId = NO_NODE
     brokers: Mapping[NodeId, BrokerImage] = field(default_factory=dict)
     topics: Mapping[TopicName, TopicImage] = field(default_factory=dict)
     names: Mapping[TopicId, TopicName] = field(default_factory=dict)
     configs: Mapping[ConfigResource, ConfigImage] = field(default_factory=dict)
+    version: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("brokers", "topics", "names", "configs"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
 
     def configs_of(self, resource: ConfigResource) -> Mapping[str, str]:
         """Return the configs of a broker, a group or a subscription; empty if it has none."""
@@ -166,7 +188,7 @@ class MetadataImage:
 
     def without_leader(self, node: NodeId) -> "MetadataImage":
         """Return this image with the partitions that `node` leads having no leader."""
-        topics = dict(self.topics)
+        topics = mutable_copy(self.topics)
         for name, topic in self.topics.items():
             if any(partition.leader == node for partition in topic.partitions):
                 partitions = tuple(
@@ -174,7 +196,7 @@ class MetadataImage:
                     for partition in topic.partitions
                 )
                 topics[name] = replace(topic, partitions=partitions)
-        return replace(self, topics=topics)
+        return replace(self, topics=topics, version=self.version + 1)
 
     def partition(self, topic: str, index: int) -> PartitionImage | None:
         image = self.topics.get(TopicName(topic))

@@ -17,6 +17,7 @@ from sawlog.cluster.metadata_image import (
     MetadataImage,
     PartitionImage,
     TopicImage,
+    mutable_copy,
 )
 from sawlog.cluster.znodes import Assignment, DeleteRequest, PartitionState
 from sawlog.core.ids import NodeId, TopicId, TopicName
@@ -172,14 +173,16 @@ class StoreView:
         if self._configs_changed:
             configs = configs if configs == self.configs else dict(self.configs)
             self._configs_changed = False
-        new = MetadataImage(self.cluster_id, self.controller_id, brokers, topics, names, configs)
+        new = MetadataImage(
+            self.cluster_id, self.controller_id, brokers, topics, names, configs, old.version + 1
+        )
         return old if new == old else new
 
     def _next_topics(
         self, old: MetadataImage
     ) -> tuple[Mapping[TopicName, TopicImage], Mapping[TopicId, TopicName]]:
-        topics = dict(old.topics)
-        names = dict(old.names)
+        topics = mutable_copy(old.topics)
+        names = mutable_copy(old.names)
         is_changed = False
         for name in sorted(self.changed):
             before = topics.get(name)

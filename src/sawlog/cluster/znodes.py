@@ -21,6 +21,7 @@ from sawlog.cluster.metadata_image import (
     ConfigResource,
     DroppedMember,
     InSyncMember,
+    read_only,
 )
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, format_topic_id, parse_topic_id
 from sawlog.core.store import Node
@@ -45,13 +46,15 @@ PERSISTENT_PATHS: tuple[tuple[str, bytes], ...] = (
     (CONFIG, b""),
     (CONFIG_TOPICS, b""),
     *((f"{CONFIG}/{kind.value}", b"") for kind in ConfigKind),
+    ("/config/changes", b""),
     ("/admin", b""),
     (DELETE_TOPICS, b""),
     ("/isr_change_notification", b""),
     ("/cluster", b""),
     (CONTROLLER_EPOCH, b"0"),
 )
-"""Created by the first broker of a cluster, parents before children."""
+"""Created by the first broker of a cluster, parents before children. `/config/changes` and
+`/isr_change_notification` are for tools that write to them: brokers watch the nodes themselves."""
 
 
 class PartitionState(NamedTuple):
@@ -299,9 +302,9 @@ def encode_configs(configs: Mapping[str, str]) -> bytes:
     return _encode({"version": 1, "config": dict(configs)})
 
 
-def decode_configs(node: Node) -> dict[str, str]:
+def decode_configs(node: Node) -> Mapping[str, str]:
     configs: dict[str, str] = json.loads(node.data)["config"]
-    return configs
+    return read_only(configs)
 
 
 def decode_config_image(node: Node) -> ConfigImage:
@@ -318,7 +321,8 @@ def decode_delete_request(node: Node) -> DeleteRequest:
 
 
 def encode_controller(node: NodeId, timestamp_ms: int) -> bytes:
-    return _encode({"version": 2, "brokerid": node, "timestamp": str(timestamp_ms)})
+    fields = {"version": 2, "brokerid": node, "timestamp": str(timestamp_ms)}
+    return _encode(fields | {"kraftControllerEpoch": -1})
 
 
 def decode_controller(node: Node) -> NodeId:

@@ -3,7 +3,8 @@
 It is a tree of small nodes with versions, ephemeral and sequential nodes, one-shot watches, multi,
 and a session that is connected, suspended or lost. Every call returns at once; its `done` is called
 exactly once, later, never from inside the call, with the result or with a `StoreError` as a value.
-Results come in the order of the calls, and a write is durable when its result comes.
+Results come in the order of the calls, and a write is durable when its result comes. Calls that
+fail with a lost connection or session may do so in any order, after the results of earlier calls.
 """
 
 from collections.abc import Callable, Sequence
@@ -68,8 +69,9 @@ class SessionState(Enum):
     """The state of the session; the store reconnects by itself, until it is closed.
 
     SUSPENDED: the connection is lost, the session and its ephemeral nodes may still exist. All
-    pending calls have failed with ConnectionLost, and new ones do at once.
-    LOST: the session has ended, with its ephemeral nodes. New calls fail with SessionLost.
+    pending calls fail with ConnectionLost, and so do new ones.
+    LOST: the session has ended, with its ephemeral nodes. Pending calls fail with ConnectionLost,
+    new ones with SessionLost.
     CONNECTED: after SUSPENDED with the same session id, after LOST with a new one. In both cases no
     watch of an earlier connection exists any more, so the user of the store must read and watch
     everything again; only the user knows which changes it missed. After a new id it must also

@@ -66,6 +66,22 @@ class ProcessPlan:
     is_ready: Callable[[], Awaitable[bool]] | None = None
 
 
+class RestartBackoff:
+    """The delay before a process is started again: it doubles with every end, up to MAX_BACKOFF_S,
+    and begins anew after a process that was stable."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    def delay_s(self, ready_s: float) -> float:
+        """Return the delay after a process that was ready for `ready_s`, 0 if it never was."""
+        if ready_s >= STABLE_S:
+            self._failures = 0
+        delay_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0**self._failures)
+        self._failures += 1
+        return delay_s
+
+
 class SupervisedProcess:
     """One process and its successors. `ready` is set while the present one is ready."""
 
@@ -80,19 +96,17 @@ class SupervisedProcess:
     async def run(self) -> None:
         """Start the process, and again after each end, until `stop`; CannotStart if the first one
         ends before it is ready."""
-        was_ready, failures = False, 0
+        was_ready, backoff = False, RestartBackoff()
         while True:
             code = await self._run_once()
             if self._is_stopping:
                 return
-            is_stable = self.ready.is_set() and self._loop_time() - self._ready_at >= STABLE_S
+            ready_s = self._loop_time() - self._ready_at if self.ready.is_set() else 0.0
             was_ready = was_ready or self.ready.is_set()
             self.ready.clear()
             if not was_ready:
                 raise CannotStart(self.plan.name, code)
-            failures = 0 if is_stable else failures
-            delay_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2**failures)
-            failures += 1
+            delay_s = backoff.delay_s(ready_s)
             self._output.write(
                 SUPERVISOR,
                 f"{self.plan.name} ended with {_reason(code)}; starting it again in {delay_s:g} s",

@@ -10,12 +10,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sawlog.client import Admin, NewTopic
+from support.cluster.stores import Session
 from support.process import ServerProcess, wait_until
 from support.server.local_cluster import (
     LocalCluster,
     running_cluster,
     up_command,
 )
+from support.server.zookeeper import StoresOnZooKeeper, ZooKeeper
 from tools.kafka_node import free_port
 
 pytestmark = pytest.mark.long
@@ -77,7 +79,7 @@ def replicas(bootstrap: str, name: str) -> list[set[int]]:
         return [set(partition.replicas) for partition in topic.partitions.values()]
 
 
-def test_clients_use_a_cluster_and_a_second_start_finds_its_data(tmp_path: Path) -> None:
+def test_clients_use_a_cluster_and_a_start_after_ctrl_c_finds_its_data(tmp_path: Path) -> None:
     with running_cluster(tmp_path, 3, SETTINGS) as cluster:
         with Admin(cluster.bootstrap) as admin:
             assert admin.create_topics([NewTopic("logs", partitions=PARTITIONS)]) == {}
@@ -91,7 +93,8 @@ def test_clients_use_a_cluster_and_a_second_start_finds_its_data(tmp_path: Path)
         assert replicas(cluster.bootstrap, "logs") == [{1, 2, 3}] * PARTITIONS
         assert replicas(cluster.bootstrap, "__consumer_offsets") == [{1, 2, 3}] * 6
         children = cluster.children()
-        assert cluster.process.terminate() == 0
+        psutil.Process(cluster.process.pid).send_signal(signal.SIGINT)
+        assert cluster.process.wait() == 0
         assert not any(child.is_running() for child in children)
         order = [line for line in cluster.process.lines if "event=stopped" in line]
         assert len(order) == 3, "every broker stopped cleanly"
@@ -101,6 +104,21 @@ def test_clients_use_a_cluster_and_a_second_start_finds_its_data(tmp_path: Path)
         for group in groups:
             assert committed(cluster.bootstrap, group) == [1] * PARTITIONS
             assert consume(cluster.bootstrap, group, PARTITIONS) == [b"two"] * PARTITIONS
+
+
+def test_a_cluster_uses_the_ensemble_that_is_named(tmp_path: Path, zookeeper: ZooKeeper) -> None:
+    address = zookeeper.new_chroot()
+    with running_cluster(tmp_path, 2, SETTINGS, address) as cluster:
+        with Admin(cluster.bootstrap) as admin:
+            assert admin.create_topics([NewTopic("logs", partitions=PARTITIONS)]) == {}
+        produce(cluster.bootstrap, [b"one"])
+        assert consume(cluster.bootstrap, "a", PARTITIONS) == [b"one"] * PARTITIONS
+        assert cluster.started("zookeeper") == []
+        stores = StoresOnZooKeeper(address)
+        session = Session(stores)
+        assert session.children("/brokers/ids") == ["1", "2"]
+        assert "logs" in session.children("/brokers/topics")
+        stores.close()
 
 
 def test_processes_that_die_are_started_again(tmp_path: Path) -> None:

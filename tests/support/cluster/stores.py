@@ -10,11 +10,24 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sawlog.cluster.embedded_store import EmbeddedStore
-from sawlog.core.store import OnDone, Operation, Result, Store, StoreError
+from sawlog.core.store import (
+    ANY_VERSION,
+    OnDone,
+    Operation,
+    Result,
+    SessionState,
+    SetData,
+    Store,
+    StoreError,
+)
 from sawlog.server.disk import RealDisk
 from sawlog.simulation.schedule import Schedule
 from sawlog.simulation.simulated_disk import SimulatedDisk
-from sawlog.simulation.simulated_store import SimulatedStore, StoreService
+from sawlog.simulation.simulated_store import (
+    SESSION_TIMEOUT_MS,
+    SimulatedStore,
+    StoreService,
+)
 
 PATIENCE_S = 180.0
 
@@ -71,19 +84,82 @@ class Session:
             self.exists("/")
 
 
+class Link(Protocol):
+    """A store with a session that a test breaks."""
+
+    store: Store
+
+    def end_session(self) -> None:
+        """End the connected session in the store's service; the client is not asked."""
+        ...
+
+    def next_session(self) -> Store:
+        """Return the store to use after a lost session: the same one, if it reconnects itself."""
+        ...
+
+
+class Cable(Link, Protocol):
+    """A link to a service that other sessions use too: the connection can be cut and restored."""
+
+    def cut(self) -> None: ...
+
+    def restore(self) -> None: ...
+
+    def lose_answer(self, operation: Operation, done: OnDone[list[Result]]) -> None:
+        """Send a write that takes effect, and cut the connection before its answer arrives."""
+        ...
+
+
+class LinkedSession(Session):
+    """A session over a link, with the states that its store has reported since it connected."""
+
+    def __init__(self, harness: StoreHarness, link: Link) -> None:
+        self.harness = harness
+        self.store = link.store
+        self.states: list[SessionState] = []
+        self.await_state(SessionState.CONNECTED)
+        self.store.on_state(self.states.append)
+
+    def await_state(self, state: SessionState) -> None:
+        assert self.harness.drive(lambda: self.store.state is state), self.states
+
+
 class EmbeddedOnSimulatedDisk:
     def __init__(self, seed: int = 7) -> None:
         self.schedule = Schedule(seed)
         self.disk = SimulatedDisk(self.schedule.soon)
 
-    def connect(self) -> Store:
+    def connect(self) -> EmbeddedStore:
         return EmbeddedStore(self.disk, self.schedule)
+
+    def link(self) -> "FailingJournal":
+        return FailingJournal(self)
 
     def drive(self, until: Callable[[], bool]) -> bool:
         return self.schedule.run(until)
 
     def close(self) -> None:
         pass
+
+
+class FailingJournal:
+    """The link of an embedded store: its session ends with a failed fsync, and a new process has
+    the next one."""
+
+    def __init__(self, harness: EmbeddedOnSimulatedDisk) -> None:
+        self._harness = harness
+        self.store = harness.connect()
+
+    def end_session(self) -> None:
+        self._harness.disk.fails_syncs = True
+        self.store.multi([SetData("/", b"", ANY_VERSION)], lambda _: None)
+        assert self._harness.drive(lambda: self.store.state is SessionState.LOST)
+        self._harness.disk.fails_syncs = False
+
+    def next_session(self) -> EmbeddedStore:
+        self._harness.schedule.clear()
+        self._harness.disk.kill()
+        return self._harness.connect()
 
 
 class _Handle:
@@ -126,16 +202,45 @@ class EmbeddedOnRealDisk:
 class Simulated:
     def __init__(self, seed: int = 7) -> None:
         self.schedule = Schedule(seed)
-        self.service = StoreService(self.schedule, seed)
+        self.service = StoreService(self.schedule, seed, session_timeout_ms=SESSION_TIMEOUT_MS)
 
     def connect(self) -> SimulatedStore:
         return self.service.connect()
+
+    def link(self) -> "SimulatedLink":
+        return SimulatedLink(self)
 
     def drive(self, until: Callable[[], bool]) -> bool:
         return self.schedule.run(until)
 
     def close(self) -> None:
         pass
+
+
+class SimulatedLink:
+    def __init__(self, harness: Simulated) -> None:
+        self._harness = harness
+        self.store = harness.connect()
+
+    def cut(self) -> None:
+        self.store.suspend()
+
+    def restore(self) -> None:
+        self.store.resume()
+
+    def end_session(self) -> None:
+        self.store.expire()
+
+    def next_session(self) -> SimulatedStore:
+        assert self._harness.drive(lambda: self.store.state is SessionState.CONNECTED)
+        return self.store
+
+    def lose_answer(self, operation: Operation, done: OnDone[list[Result]]) -> None:
+        tree = self._harness.service.tree
+        before = tree.exists(operation.path)
+        self.store.multi([operation], done)
+        assert self._harness.drive(lambda: tree.exists(operation.path) != before)
+        self.cut()
 
 
 HARNESSES: dict[str, Callable[[Path], StoreHarness]] = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 
+from sawlog.broker.replicas import RACK_AWARE_SELECTOR
 from sawlog.client import Admin
 from sawlog.server.zookeeper_address import ZooKeeperAddress
 from support.process import wait_until
@@ -19,6 +20,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "offsets.topic.replication.factor": "2",
     "group.initial.rebalance.delay.ms": "0",
+    "replica.selector.class": RACK_AWARE_SELECTOR,
 }
 RACKS = {1: "a", 2: "b", 3: "c"}
 

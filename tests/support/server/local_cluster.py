@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from sawlog.server.zookeeper_address import ZooKeeperAddress
 from support.process import ServerProcess, wait_until
 from support.server.known_brokers import wait_until_brokers_know_each_other
 from tools.kafka_node import free_port
@@ -22,13 +23,24 @@ def up_command(data: Path, brokers: int, *options: str) -> list[str]:
 
 
 class LocalCluster:
-    """A cluster with a ZooKeeper of its own; `start` after a stop keeps its ports and data."""
+    """A cluster with a ZooKeeper of its own, unless one is named; `start` after a stop keeps its
+    ports and data."""
 
-    def __init__(self, data: Path, brokers: int, settings: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        data: Path,
+        brokers: int,
+        settings: Sequence[str] = (),
+        zookeeper: ZooKeeperAddress | None = None,
+    ) -> None:
         self.data = data
         self.brokers = brokers
         first = free_port(brokers + 1)
-        self.options = ["--zookeeper-port", str(first), "--port", str(first + 1)]
+        self.options = ["--port", str(first + 1)]
+        if zookeeper is None:
+            self.options += ["--zookeeper-port", str(first)]
+        else:
+            self.options += ["--zookeeper", str(zookeeper)]
         for setting in settings:
             self.options += ["--set", setting]
         self.start()
@@ -55,10 +67,13 @@ class LocalCluster:
 
 @contextlib.contextmanager
 def running_cluster(
-    data: Path, brokers: int, settings: Sequence[str] = ()
+    data: Path,
+    brokers: int,
+    settings: Sequence[str] = (),
+    zookeeper: ZooKeeperAddress | None = None,
 ) -> Iterator[LocalCluster]:
     """Run a cluster during a `with` block, and stop it in order after it."""
-    cluster = LocalCluster(data, brokers, settings)
+    cluster = LocalCluster(data, brokers, settings, zookeeper)
     try:
         yield cluster
     except BaseException:

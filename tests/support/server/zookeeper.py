@@ -9,6 +9,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from kazoo.client import KazooClient
+
+from sawlog.core.store import OnDone, Operation, Result, SessionState, WatchEvent
 from sawlog.server.address import Address
 from sawlog.server.zookeeper_address import ZooKeeperAddress
 from sawlog.server.zookeeper_process import (
@@ -18,6 +21,7 @@ from sawlog.server.zookeeper_process import (
     is_serving,
 )
 from sawlog.server.zookeeper_store import ZooKeeperStore
+from support.cluster.stores import Session
 from support.process import ServerProcess
 from support.programs import unavailable
 from tools.kafka_node import free_port
@@ -56,13 +60,15 @@ class ZooKeeper:
 
 
 class Proxy:
-    """Forwards loopback connections to a server; `cut` closes them and accepts no more."""
+    """Forwards loopback connections to a server; `cut` closes them and accepts no more.
+    `hold_answers` drops what the server sends, until the next `restore`."""
 
     def __init__(self, target: Address) -> None:
         self._target = target
         self._lock = threading.Lock()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._is_cut = False
+        self._drops_answers = False
         self._listener = socket.create_server((HOST, 0))
         self.address = Address(HOST, self._listener.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
@@ -79,7 +85,7 @@ class Proxy:
                     continue
                 server = socket.create_connection(self._target)
                 self._pairs.append((client, server))
-            threading.Thread(target=_forward, args=(client, server), daemon=True).start()
+            threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
 
     def cut(self) -> None:
         with self._lock:
@@ -89,30 +95,34 @@ class Proxy:
             for end in pair:
                 _shut(end)
 
+    def hold_answers(self) -> None:
+        self._drops_answers = True
+
     def restore(self) -> None:
         with self._lock:
             self._is_cut = False
+            self._drops_answers = False
 
     def close(self) -> None:
         self.cut()
         _shut(self._listener)
         self._listener.close()
 
-
-def _forward(client: socket.socket, server: socket.socket) -> None:
-    """Copy bytes both ways until one end closes; then close both."""
-    other = {client: server, server: client}
-    with client, server:
-        while True:
-            readable, _, _ = select.select([client, server], [], [])
-            for source in readable:
-                try:
-                    data = source.recv(65536)
-                    other[source].sendall(data)
-                except OSError:
-                    return
-                if not data:
-                    return
+    def _forward(self, client: socket.socket, server: socket.socket) -> None:
+        """Copy bytes both ways until one end closes; then close both."""
+        other = {client: server, server: client}
+        with client, server:
+            while True:
+                readable, _, _ = select.select([client, server], [], [])
+                for source in readable:
+                    try:
+                        data = source.recv(65536)
+                        if source is client or not self._drops_answers:
+                            other[source].sendall(data)
+                    except OSError:
+                        return
+                    if not data:
+                        return
 
 
 def _shut(end: socket.socket) -> None:
@@ -130,6 +140,7 @@ class StoresOnZooKeeper:
         self._credentials = credentials
         self._loop = asyncio.new_event_loop()
         self._stores: list[ZooKeeperStore] = []
+        self._links: list[ZooKeeperLink] = []
 
     def open(self, address: ZooKeeperAddress | None = None) -> ZooKeeperStore:
         """Start a store without waiting until it is connected."""
@@ -148,6 +159,11 @@ class StoresOnZooKeeper:
         assert self.drive(lambda: store.session_id != 0), "the store did not connect"
         return store
 
+    def link(self) -> "ZooKeeperLink":
+        link = ZooKeeperLink(self, self._address)
+        self._links.append(link)
+        return link
+
     def drive(self, until: Callable[[], bool]) -> bool:
         async def poll() -> bool:
             deadline = time.monotonic() + PATIENCE_S
@@ -165,3 +181,42 @@ class StoresOnZooKeeper:
             store.close(lambda: closed.append(True))
         assert self.drive(lambda: len(closed) == len(self._stores))
         self._loop.close()
+        for link in self._links:
+            link.proxy.close()
+
+
+class ZooKeeperLink:
+    """A store whose connection goes through a proxy."""
+
+    def __init__(self, harness: StoresOnZooKeeper, address: ZooKeeperAddress) -> None:
+        self._harness = harness
+        self.proxy = Proxy(address.servers[0])
+        self.store = harness.open(address._replace(servers=(self.proxy.address,)))
+
+    def cut(self) -> None:
+        self.proxy.cut()
+
+    def restore(self) -> None:
+        self.proxy.restore()
+
+    def end_session(self) -> None:
+        """End it from another client, which has its id and password."""
+        client = KazooClient(self.store.address.hosts, client_id=self.store._client.client_id)
+        client.start()
+        client.stop()
+        client.close()
+
+    def next_session(self) -> ZooKeeperStore:
+        lost = self.store.session_id
+        assert self._harness.drive(
+            lambda: self.store.state is SessionState.CONNECTED and self.store.session_id != lost
+        )
+        return self.store
+
+    def lose_answer(self, operation: Operation, done: OnDone[list[Result]]) -> None:
+        applied: list[WatchEvent] = []
+        Session(self._harness).exists(operation.path, applied.append)
+        self.proxy.hold_answers()
+        self.store.multi([operation], done)
+        assert self._harness.drive(lambda: bool(applied))
+        self.cut()

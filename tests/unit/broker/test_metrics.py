@@ -76,6 +76,35 @@ def test_under_replicated_partitions_and_lags_are_counted() -> None:
         assert line in rendered, rendered
 
 
+def test_changes_of_in_sync_sets_and_their_failures_are_counted() -> None:
+    """The store has the state of a sole replica, so it refuses every change of this set."""
+    machine = machine_with_topic(replica_lag_time_max_ms="1000")
+    registry = Registry()
+    machine.broker.declare_metrics(registry)
+    replicate(machine, OTHER)
+    machine.ask(produce(batch_of(machine, b"v"), acks=1), NAMED)
+    assert "sawlog_isr_shrinks_total 0" in registry.render()
+    assert "sawlog_failed_isr_updates_total 0" in registry.render()
+    machine.schedule.run_for(2_000)
+    rendered = registry.render()
+    assert "sawlog_isr_shrinks_total 1" in rendered, "the follower has fetched nothing"
+    assert "sawlog_isr_expands_total 0" in rendered
+    failures = machine.broker.replicas.isr_totals.failures
+    assert failures > 0
+    assert f"sawlog_failed_isr_updates_total {failures}\n" in rendered
+
+
+def test_a_follower_that_joins_is_counted() -> None:
+    machine = machine_with_topic()
+    registry = Registry()
+    machine.broker.declare_metrics(registry)
+    replicate(machine)
+    FollowerSession(machine, OTHER).ask(0, 0)
+    rendered = registry.render()
+    assert "sawlog_isr_expands_total 1" in rendered
+    assert "sawlog_isr_shrinks_total 0" in rendered
+
+
 def test_what_a_leader_serves_to_followers_is_counted_apart() -> None:
     machine = machine_with_topic()
     registry = Registry()

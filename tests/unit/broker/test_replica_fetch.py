@@ -17,7 +17,7 @@ from sawlog.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from sawlog.protocol.record_batch import batches_in
-from sawlog.replication.replica import QUIET_FLUSH_MS
+from sawlog.replication.replica import QUIET_FLUSH_MS, Replica
 from sawlog.simulation.simulated_broker import SimulatedMachine
 from support.broker.images import OTHER, THIRD, change_partition, join_brokers, replicate
 from support.broker.replica_fetches import FollowerSession
@@ -338,3 +338,60 @@ def test_deletion_times_out_if_a_follower_does_not_delete() -> None:
     call = machine.send(delete_before(1))
     machine.schedule.run_for(10_000)
     assert result_of(call.answered)[0] == int(ErrorCode.REQUEST_TIMED_OUT)
+
+
+# Sawlog's own tagged fields, which are for replicas only
+
+
+def test_a_flushed_offset_from_a_consumer_is_ignored() -> None:
+    machine, follower = led(OTHER)
+    append(machine)
+    machine.schedule.run_for(2 * QUIET_FLUSH_MS)  # the leader's own flush
+    request = fetch(1)
+    request.topics[0].partitions[0].flushed_offset = 1
+    assert machine.ask(request, NAMED).responses[0].partitions[0].error_code == 0
+    assert watermark(machine) == 0
+    follower.ask(1, flushed=1)
+    assert watermark(machine) == 1
+
+
+@pytest.mark.parametrize(("replica", "reported"), [(-1, []), (-2, []), (int(OTHER), [0])])
+def test_a_corrupt_offset_counts_from_a_replica_only(
+    replica: int, reported: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine, _ = led(OTHER)
+    append(machine)
+    found: list[int] = []
+    monkeypatch.setattr(
+        type(machine.broker.replicas),
+        "corruption_reported",
+        lambda _self, _replica, offset: found.append(offset),
+    )
+    partition = ListOffsetsPartition(0, timestamp=-2, corrupt_offset=0)
+    request = ListOffsetsRequest(replica, topics=[ListOffsetsTopic(TOPIC, [partition])])
+    response = machine.ask(request, 7)
+    assert response.topics[0].partitions[0].error_code == 0
+    assert found == reported
+
+
+# Checks of in-sync sets
+
+
+def test_an_error_of_one_replica_does_not_end_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = machine_with_topic(replica_lag_time_max_ms="1000")
+    replica = replicate(machine, OTHER)
+    append(machine)
+    check = type(replica).check_in_sync_set
+    errors = [RuntimeError("one replica is broken")]
+
+    def fail_once(checked: Replica) -> None:
+        if errors:
+            raise errors.pop()
+        check(checked)
+
+    monkeypatch.setattr(type(replica), "check_in_sync_set", fail_once)
+    with pytest.raises(RuntimeError, match="one replica is broken"):
+        machine.schedule.run_for(2_000)
+    assert machine.broker.replicas.isr_totals.shrinks == 0
+    machine.schedule.run_for(2_000)
+    assert machine.broker.replicas.isr_totals.shrinks == 1, "the follower has fetched nothing"

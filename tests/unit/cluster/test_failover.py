@@ -252,6 +252,7 @@ def test_a_topic_with_many_partitions_is_deleted_in_several_multis() -> None:
     assert max(multis) <= 1_501
     with pytest.raises(NoNode):
         cluster.service.tree.get(znodes.topic_path(name))
+    assert cluster.settle()
     cluster.create(name, [0])
     assert len(cluster.members[1].image.topics[TopicName(name)].partitions) == 1
 

@@ -1,5 +1,9 @@
 """The lease of a ZooKeeper session: begun, renewed by answers, run out."""
 
+import time
+
+import pytest
+
 from sawlog.server.session_lease import CERTAIN_SHARE, SessionLease
 
 
@@ -56,3 +60,15 @@ def test_a_late_answer_after_the_end_renews_it() -> None:
     assert lease.may_have_ended()
     lease.renew(sent_s=119.0)
     assert not lease.may_have_ended(), "the answer proves that the session was alive"
+
+
+def test_the_time_of_a_lease_goes_on_while_the_machine_sleeps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    now = SessionLease().clock()
+    assert before <= now <= time.clock_gettime(time.CLOCK_BOOTTIME)
+    asked: list[int] = []
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: asked.append(clock) or 0.0)
+    SessionLease().clock()
+    assert asked == [time.CLOCK_BOOTTIME], "not CLOCK_MONOTONIC, which stops in a suspended machine"

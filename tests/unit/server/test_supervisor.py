@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from sawlog.server.local_cluster import existing_brokers
-from sawlog.server.supervisor import CannotStart, JointOutput, ProcessPlan, Supervisor
+from sawlog.server.supervisor import (
+    MAX_BACKOFF_S,
+    STABLE_S,
+    CannotStart,
+    JointOutput,
+    ProcessPlan,
+    RestartBackoff,
+    Supervisor,
+)
 from sawlog.server.zookeeper_process import zookeeper_jars
 
 READY = "here I am"
@@ -85,6 +93,20 @@ def test_a_process_that_ends_before_it_is_ready_ends_all() -> None:
     with pytest.raises(CannotStart, match="bad ended with exit code 3 at its start"):
         asyncio.run(run())
     assert "bad  | no" in stream.getvalue()
+
+
+def test_the_back_off_of_a_process_that_dies_again_and_again_doubles_up_to_its_maximum() -> None:
+    backoff = RestartBackoff()
+    delays = [backoff.delay_s(ready_s) for ready_s in (5.0, 0.0, STABLE_S - 0.1, 0.0, 0.0, 0.0)]
+    assert delays == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
+    assert {backoff.delay_s(0.0) for _ in range(100)} == {MAX_BACKOFF_S}
+
+
+def test_the_back_off_begins_anew_after_a_stable_process() -> None:
+    backoff = RestartBackoff()
+    for _ in range(5):
+        backoff.delay_s(0.0)
+    assert [backoff.delay_s(STABLE_S), backoff.delay_s(0.0)] == [0.5, 1.0]
 
 
 def test_brokers_of_a_directory_are_counted_by_the_highest_number(tmp_path: Path) -> None:

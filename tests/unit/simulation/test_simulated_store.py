@@ -1,16 +1,8 @@
-"""Faults of the simulated store: broken connections and expired sessions."""
+"""Faults of the simulated store beyond the contract of `tests/contracts`: draws and crashes."""
 
 import pytest
 
-from sawlog.core.store import (
-    ConnectionLost,
-    Create,
-    NoNode,
-    SessionLost,
-    SessionState,
-    WatchEvent,
-    WatchKind,
-)
+from sawlog.core.store import ConnectionLost, Create, SessionState
 from support.cluster.stores import Session, Simulated
 
 
@@ -29,31 +21,6 @@ class Client(Session):
         self.store.on_state(self.states.append)
 
 
-def test_expiry_deletes_ephemerals_and_fires_watches_of_other_sessions(world: Simulated) -> None:
-    one, two = Client(world), Client(world)
-    one.multi(Create("/e", ephemeral=True), Create("/stays"))
-    events: list[WatchEvent] = []
-    two.exists("/e", events.append)
-    one.simulated.expire()
-    assert world.drive(lambda: bool(events))
-    assert events == [WatchEvent(WatchKind.DELETED, "/e")]
-    with pytest.raises(NoNode):
-        two.get("/e")
-    assert two.exists("/stays") is not None
-
-
-def test_expired_client_starts_a_new_session(world: Simulated) -> None:
-    client = Client(world)
-    old = client.store.session_id
-    client.simulated.expire()
-    with pytest.raises(SessionLost):
-        client.get("/")
-    assert world.drive(lambda: client.store.state is SessionState.CONNECTED)
-    assert client.states == [SessionState.LOST, SessionState.CONNECTED]
-    assert client.store.session_id != old
-    assert client.get("/") is not None
-
-
 def test_pending_calls_of_a_broken_connection_may_have_taken_effect(world: Simulated) -> None:
     outcomes = set()
     for number in range(30):
@@ -65,22 +32,6 @@ def test_pending_calls_of_a_broken_connection_may_have_taken_effect(world: Simul
         assert isinstance(answers[0], ConnectionLost)
         outcomes.add(world.service.tree.exists(f"/n{number}") is not None)
     assert outcomes == {True, False}, "both outcomes must occur"
-
-
-def test_suspended_client_keeps_its_session_and_loses_its_watches(world: Simulated) -> None:
-    one, two = Client(world), Client(world)
-    one.multi(Create("/e", ephemeral=True))
-    events: list[WatchEvent] = []
-    one.exists("/x", events.append)
-    one.simulated.suspend()
-    with pytest.raises(ConnectionLost):
-        one.get("/e")
-    two.multi(Create("/x"))
-    assert two.exists("/e") is not None
-    one.simulated.resume()
-    one.settle()
-    assert events == []
-    assert one.states == [SessionState.SUSPENDED, SessionState.CONNECTED]
 
 
 def test_crashed_client_gets_no_answers_and_leaves_its_session_open(world: Simulated) -> None:
