@@ -8,7 +8,7 @@ with members that come and go: they process every record, and no committed offse
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,7 @@ from tools.faults.faults import (
 )
 from tools.faults.java_load import JavaLoad
 from tools.faults.load import Load
+from tools.faults.loaded import loaded
 
 PARTITIONS = 6
 SESSION_MS = 2_000
@@ -86,23 +87,6 @@ FAULTS: dict[str, Fault] = {
     "stop ZooKeeper": faults.stopped(zookeeper, for_sessions(1.5)),
     "pause ZooKeeper": faults.paused(zookeeper, for_sessions(1.5)),
 }
-
-
-@contextlib.contextmanager
-def loaded(cluster: FaultyCluster, make: Callable[[], Load]) -> Iterator[Load]:
-    """Run a load during a `with` block, and then check what it saw and what is on the disks."""
-    load = make()
-    try:
-        load.wait_until_available(time.monotonic())
-        yield load
-        cluster.wait_until_in_sync(load.topic, load.partitions)
-    except BaseException:
-        load.abandon()
-        raise
-    load.stop()
-    load.check()
-    assert load.history.records_read
-    cluster.check_identical_replicas(load.topic, load.partitions)
 
 
 @contextlib.contextmanager

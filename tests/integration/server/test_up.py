@@ -3,6 +3,7 @@
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,8 @@ from support.server.local_cluster import (
     running_cluster,
     up_command,
 )
+from tools.faults.load import Load
+from tools.faults.loaded import loaded
 from tools.kafka_node import free_port
 
 pytestmark = pytest.mark.long
@@ -115,6 +118,21 @@ def test_processes_that_die_are_started_again(tmp_path: Path) -> None:
         output = cluster.process.output
         assert "broker-1 ended with SIGKILL; starting it again in 0.5 s" in output
         assert "zookeeper ended with SIGKILL; starting it again in 0.5 s" in output
+
+
+def test_clients_under_load_notice_only_a_pause_when_any_broker_is_killed(tmp_path: Path) -> None:
+    """The cluster of the README: nothing but the ports is set."""
+    with (
+        running_cluster(tmp_path, 3) as cluster,
+        loaded(cluster, lambda: Load(cluster.bootstrap, PARTITIONS)) as load,
+    ):
+        controller = cluster.controller()
+        for node_id in sorted((1, 2, 3), key=lambda each: each != controller):
+            began = time.monotonic()
+            cluster.kill_broker(node_id)
+            load.wait_until_available(time.monotonic())
+            print(f"broker {node_id} killed: no acknowledgement for {load.outage_s(began):.2f} s")
+            cluster.wait_until_in_sync(load.topic, load.partitions)
 
 
 def test_no_process_survives_a_killed_supervisor(tmp_path: Path) -> None:
