@@ -11,6 +11,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sawlog.client import Admin, NewTopic
+from sawlog.core.config import BrokerConfig
+from support.outages import RecordOutage
 from support.process import ServerProcess, wait_until
 from support.server.local_cluster import (
     LocalCluster,
@@ -24,6 +26,7 @@ from tools.kafka_node import free_port
 pytestmark = pytest.mark.long
 PARTITIONS = 6
 SETTINGS = ("offsets.topic.num.partitions=6", "group.initial.rebalance.delay.ms=0")
+SESSION_S = BrokerConfig({})["zookeeper.session.timeout.ms"] / 1000
 
 
 def produce(bootstrap: str, values: list[bytes]) -> None:
@@ -120,7 +123,9 @@ def test_processes_that_die_are_started_again(tmp_path: Path) -> None:
         assert "zookeeper ended with SIGKILL; starting it again in 0.5 s" in output
 
 
-def test_clients_under_load_notice_only_a_pause_when_any_broker_is_killed(tmp_path: Path) -> None:
+def test_clients_under_load_notice_only_a_pause_when_any_broker_is_killed(
+    tmp_path: Path, record_outage: RecordOutage
+) -> None:
     """The cluster of the README: nothing but the ports is set."""
     with (
         running_cluster(tmp_path, 3) as cluster,
@@ -131,7 +136,7 @@ def test_clients_under_load_notice_only_a_pause_when_any_broker_is_killed(tmp_pa
             began = time.monotonic()
             cluster.kill_broker(node_id)
             load.wait_until_available(time.monotonic())
-            print(f"broker {node_id} killed: no acknowledgement for {load.outage_s(began):.2f} s")
+            record_outage("kill a broker of `sawlog up`", load.outage_s(began), SESSION_S)
             cluster.wait_until_in_sync(load.topic, load.partitions)
 
 
