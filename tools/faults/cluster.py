@@ -6,6 +6,7 @@ clients and brokers use these addresses; a link finds out which process opens a 
 
 import contextlib
 import json
+import resource
 import shutil
 import signal
 import sys
@@ -80,6 +81,12 @@ class FaultyBroker(FaultyProcess):
 
     def wait_until_ready(self) -> None:
         self.child.wait_for_text(f"broker {self.node_id} ready")
+
+    def fail_disk(self) -> None:
+        """Let every write to a file fail, as on a broken disk, until the process has ended. It is a
+        limit of the process, so no file system has to be broken; the output fails too."""
+        _, hard = resource.prlimit(self.child.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.child.pid, resource.RLIMIT_FSIZE, (0, hard))
 
     def lose_data(self) -> None:
         """Empty the data directory of a process that has ended."""
