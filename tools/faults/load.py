@@ -43,6 +43,7 @@ GUARD_S = 240.0
 REQUEST_MS = 1_000
 OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - the name that librdkafka gives it
 NOT_CREATED = (KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.REQUEST_TIMED_OUT)
+UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - likewise
 NOT_NEEDED = KafkaError.ELECTION_NOT_NEEDED
 QUICK = {
     "log_level": 0,
@@ -225,7 +226,7 @@ class Load:
         found: dict[int, list[tuple[int, bytes]]] = {p: [] for p in range(self.partitions)}
         consumer = self._consumer()
         places = [TopicPartition(self.topic, p, 0) for p in range(self.partitions)]
-        ends = {p.partition: consumer.get_watermark_offsets(p, GUARD_S)[1] for p in places}
+        ends = {place.partition: _end_offset(consumer, place) for place in places}
         consumer.assign(places)
 
         def is_read() -> bool:
@@ -304,6 +305,23 @@ class Load:
         self.history.last_reads = self.read_all()
         assert not self._errors, self._errors[:5]
         check_history(self.history)
+
+
+def _end_offset(consumer: Consumer, place: TopicPartition) -> int:
+    """The high watermark. Soon after a fault a new librdkafka consumer may call a partition unknown
+    though it exists, so that answer is not the last word."""
+    found: list[int] = []
+
+    def is_known() -> bool:
+        try:
+            found.append(consumer.get_watermark_offsets(place, GUARD_S)[1])
+        except KafkaException as error:
+            if error.args[0].code() != UNKNOWN_PARTITION:
+                raise
+        return bool(found)
+
+    wait_for(is_known, f"{place} is known")
+    return found[0]
 
 
 def _record(message: Message) -> tuple[int, int, bytes]:
