@@ -24,6 +24,7 @@ from tools.faults import faults
 from tools.faults.cluster import FaultyBroker, FaultyCluster, faulty_cluster
 from tools.faults.faults import Fault, controller, everyone, first_two
 from tools.faults.load import Load
+from tools.faults.loaded import loaded
 
 SESSION_MS = 6_000
 PARTITIONS = 12
@@ -99,23 +100,15 @@ def measure(
             zookeeper_syncs=zookeeper_syncs,
             is_linked=is_linked,
         ) as cluster,
+        loaded(cluster, lambda: Load(cluster.bootstrap, PARTITIONS)) as load,
     ):
-        load = Load(cluster.bootstrap, PARTITIONS)
-        try:
-            for row in [row for _ in range(rounds) for row in rows]:
-                cluster.wait_until_in_sync(load.topic, load.partitions)
-                load.elect_preferred_leaders()
-                load.wait_until_available(time.monotonic())
-                outage_s = row.fault(cluster, load)
-                found[row.title].append(outage_s)
-                console.print(f"{row.title}: {outage_s:.2f} s", highlight=False)
+        for row in [row for _ in range(rounds) for row in rows]:
             cluster.wait_until_in_sync(load.topic, load.partitions)
-        except BaseException:
-            load.abandon()
-            raise
-        load.stop()
-        load.check()
-        cluster.check_identical_replicas(load.topic, load.partitions)
+            load.elect_preferred_leaders()
+            load.wait_until_available(time.monotonic())
+            outage_s = row.fault(cluster, load)
+            found[row.title].append(outage_s)
+            console.print(f"{row.title}: {outage_s:.2f} s", highlight=False)
     return found
 
 

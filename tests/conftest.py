@@ -6,13 +6,14 @@ how the tests themselves are tested.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from support.kafka.shared_brokers import Server, SharedBrokers
+from support.outages import RecordOutage, outage_recorder
 from support.server.broker_cluster import BrokerCluster
 from support.server.zookeeper import ZooKeeper
 
@@ -88,6 +89,12 @@ def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator["S3Server"]:
     server = start_versitygw(tmp_path_factory.mktemp("s3"))
     yield server
     server.stop()
+
+
+@pytest.fixture
+def record_outage(record_property: Callable[[str, object], None]) -> RecordOutage:
+    """Record a measured outage: the summary of the tier prints it."""
+    return outage_recorder(record_property)
 
 
 @pytest.fixture

@@ -16,13 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.test_report import REPORT_VARIABLE
+from tools.test_report import REPORT_VARIABLE, ReportedTest
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / ".cache" / "tiers"
@@ -100,7 +101,7 @@ class Result:
     budget_s: float | None = None
     seconds: float = 0.0
     steps: dict[str, float] = field(default_factory=dict)
-    tests: dict[str, dict[str, str | float]] = field(default_factory=dict)
+    tests: dict[str, ReportedTest] = field(default_factory=dict)
     broken_steps: list[str] = field(default_factory=list)  # failed for another reason than a test
     flaky: list[str] = field(default_factory=list)
 
@@ -167,7 +168,7 @@ class Ran(NamedTuple):
     """The result of one command; `output` is empty if it was printed at once."""
 
     code: int
-    tests: dict[str, dict[str, str | float]]
+    tests: dict[str, ReportedTest]
     seconds: float
     output: str
 
@@ -199,12 +200,12 @@ def environment() -> dict[str, str]:
 
 
 def slowest(result: Result) -> list[tuple[float, str]]:
-    times = [(float(test["seconds"]), name) for name, test in result.tests.items()]
+    times = [(test["seconds"], name) for name, test in result.tests.items()]
     return sorted(times, reverse=True)[:SLOWEST]
 
 
 def describe(result: Result) -> list[str]:
-    """The result of one tier as lines: counts, times and the slowest tests."""
+    """The result of one tier as lines: counts, times, the slowest tests and measured outages."""
     budget = f" of {_minutes(result.budget_s)}" if result.budget_s else ""
     counts = ", ".join(
         f"{len(names)} {outcome}"
@@ -215,6 +216,19 @@ def describe(result: Result) -> list[str]:
     lines += [f"  {seconds:7.1f} s  {title}" for title, seconds in result.steps.items()]
     lines.append("  slowest tests:")
     lines += [f"  {seconds:7.1f} s  {name}" for seconds, name in slowest(result)]
+    return lines + describe_outages(result)
+
+
+def describe_outages(result: Result) -> list[str]:
+    """One line for each fault that tests measured, with the longest outage."""
+    by_fault: dict[tuple[str, float], list[float]] = defaultdict(list)
+    for test in result.tests.values():
+        for outage in test["outages"]:
+            by_fault[outage["fault"], outage["session_s"]].append(outage["seconds"])
+    lines = ["  longest time without an acknowledgement, by fault:"] if by_fault else []
+    for (fault, session_s), times in sorted(by_fault.items()):
+        rest = f", {len(times)} times from {min(times):.2f} s" if len(times) > 1 else ""
+        lines.append(f"  {max(times):7.2f} s  {fault} (session {session_s:g} s{rest})")
     return lines
 
 

@@ -6,6 +6,7 @@ clients and brokers use these addresses; a link finds out which process opens a 
 
 import contextlib
 import json
+import resource
 import shutil
 import signal
 import sys
@@ -17,7 +18,6 @@ from kazoo.client import KazooClient
 
 from sawlog.cluster import znodes
 from sawlog.core.ids import NodeId
-from sawlog.log_inspection.segment_reader import StoredBatch, find_segments, read_batches
 from sawlog.server.address import Address
 from sawlog.server.zookeeper_process import FAST_START, ZooKeeperServer, is_serving
 from tools.faults.links import HOST, Links
@@ -81,6 +81,12 @@ class FaultyBroker(FaultyProcess):
 
     def wait_until_ready(self) -> None:
         self.child.wait_for_text(f"broker {self.node_id} ready")
+
+    def fail_disk(self) -> None:
+        """Let every write to a file fail, as on a broken disk, until the process has ended. It is a
+        limit of the process, so no file system has to be broken; the output fails too."""
+        _, hard = resource.prlimit(self.child.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.child.pid, resource.RLIMIT_FSIZE, (0, hard))
 
     def lose_data(self) -> None:
         """Empty the data directory of a process that has ended."""
@@ -174,6 +180,10 @@ class FaultyCluster:
     def bootstrap(self) -> str:
         return ",".join(str(broker.advertised) for broker in self.brokers)
 
+    @property
+    def data_directories(self) -> list[Path]:
+        return [broker.data for broker in self.brokers]
+
     def close(self) -> None:
         """Kill everything that still runs."""
         self.links.heal()
@@ -227,29 +237,6 @@ class FaultyCluster:
             for index in range(partitions)
             if (state := self.state(topic, index))
         )
-
-    # What is on the disks
-
-    def batches(self, broker: FaultyBroker, topic: str, partition: int) -> list[bytes]:
-        """The batches of a replica's log, as they are on the disk."""
-        found: list[bytes] = []
-        for segment in find_segments(broker.data / f"{topic}-{partition}").segments:
-            for batch in read_batches(segment):
-                assert isinstance(batch, StoredBatch), f"{broker.name}: {batch}"
-                found.append(batch.data)
-        return found
-
-    def check_identical_replicas(self, topic: str, partitions: int) -> None:
-        """AssertionError if replicas differ; no producer may run, and all sets must be full."""
-        for partition in range(partitions):
-            logs: dict[str, list[bytes]] = {}
-
-            def is_same(partition: int = partition, logs: dict[str, list[bytes]] = logs) -> bool:
-                for broker in self.brokers:
-                    logs[broker.name] = self.batches(broker, topic, partition)
-                return len({tuple(log) for log in logs.values()}) == 1
-
-            wait_for(is_same, f"the replicas of {topic}-{partition} are identical", 60)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tools.faults.cluster import CLIENT, FaultyBroker, FaultyCluster, FaultyProcess
 from tools.faults.links import Way
 from tools.faults.load import Load
+from tools.faults.process import wait_for
 
 Fault = Callable[[FaultyCluster, Load], float]
 Targets = Sequence[FaultyProcess]
@@ -80,6 +81,19 @@ def until_sessions_end(cluster: FaultyCluster, load: Load, targets: Targets, _: 
     return True
 
 
+def until_leading_nothing(cluster: FaultyCluster, load: Load, targets: Targets, _: float) -> bool:
+    """The others lead all partitions and acknowledge, though the brokers still run."""
+    nodes = [broker.node_id for broker in cluster.brokers if broker in targets]
+
+    def leaders() -> list[int]:
+        return [cluster.state(load.topic, index)["leader"] for index in range(load.partitions)]
+
+    wait_for(lambda: not set(nodes) & set(leaders()), f"brokers {nodes} lead nothing")
+    load.wait_until_available(time.monotonic())
+    assert all(target.child.is_running for target in targets)
+    return False
+
+
 def for_sessions(count: float) -> Hold:
     """Producers get acknowledgements after so many session timeouts."""
 
@@ -122,6 +136,17 @@ def data_lost(choice: BrokerChoice) -> Fault:
         each.lose_data()
 
     return _fault(choice, lose, until_sessions_end, _start)
+
+
+def disk_failed(choice: BrokerChoice) -> Fault:
+    """Writes to files fail, so that the data directory goes offline; the brokers are killed and
+    started on a working disk in the end."""
+
+    def fail(each: FaultyProcess) -> None:
+        assert isinstance(each, FaultyBroker)
+        each.fail_disk()
+
+    return _fault(choice, fail, until_leading_nothing, _restart)
 
 
 def stopped(choice: Choice, hold: Hold = until_stopped) -> Fault:
@@ -227,6 +252,12 @@ def _start(targets: Targets) -> None:
         target.start()
     for target in targets:
         target.wait_until_ready()
+
+
+def _restart(targets: Targets) -> None:
+    for target in targets:
+        target.kill()
+    _start(targets)
 
 
 def _start_stopped(targets: Targets) -> None:

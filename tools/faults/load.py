@@ -42,6 +42,8 @@ OnDelivered = Callable[[Write, float, KafkaError | None], None]
 GUARD_S = 240.0
 REQUEST_MS = 1_000
 OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - the name that librdkafka gives it
+NOT_CREATED = (KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.REQUEST_TIMED_OUT)
+UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - likewise
 NOT_NEEDED = KafkaError.ELECTION_NOT_NEEDED
 QUICK = {
     "log_level": 0,
@@ -105,7 +107,8 @@ class Load:
         return {"bootstrap.servers": self._bootstrap}
 
     def _create_topic(self) -> None:
-        """Create the topic once the broker that is asked knows all three."""
+        """Create the topic once the broker that is asked knows all three, and ZooKeeper answers it:
+        on a busy machine a short session may be suspended."""
         admin = AdminClient(self._common() | PATIENT)
 
         def is_created() -> bool:
@@ -113,12 +116,15 @@ class Load:
             try:
                 admin.create_topics([new])[self.topic].result(60)
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
+                code = error.args[0].code()
+                if code == KafkaError.TOPIC_ALREADY_EXISTS:  # by a request that timed out
+                    return True
+                if code not in NOT_CREATED:
                     raise
                 return False
             return True
 
-        wait_for(is_created, "three brokers are known")
+        wait_for(is_created, f"{self.topic} is created on three brokers")
 
     def elect_preferred_leaders(self) -> None:
         """Let every broker lead its share again."""
@@ -220,7 +226,7 @@ class Load:
         found: dict[int, list[tuple[int, bytes]]] = {p: [] for p in range(self.partitions)}
         consumer = self._consumer()
         places = [TopicPartition(self.topic, p, 0) for p in range(self.partitions)]
-        ends = {p.partition: consumer.get_watermark_offsets(p, GUARD_S)[1] for p in places}
+        ends = {place.partition: _end_offset(consumer, place) for place in places}
         consumer.assign(places)
 
         def is_read() -> bool:
@@ -267,11 +273,27 @@ class Load:
         return longest
 
     def stop(self) -> None:
-        """End all threads; every record of the idempotent producer has an outcome then."""
+        """End all threads: the consumer has read what was acknowledged before, and every record of
+        the idempotent producer has an outcome."""
+        if not (self._is_over.is_set() or self._is_abandoned):
+            self._wait_until_consumed()
         self._is_over.set()
         for thread in self._threads:
             thread.join(GUARD_S * 2)
             assert not thread.is_alive(), "a client does not end"
+
+    def _wait_until_consumed(self) -> None:
+        """Wait until the consumer has read everything that is acknowledged by now."""
+        ends: dict[int, int] = {}
+        for write in self.history.writes.copy():
+            if write.outcome is Outcome.ACKNOWLEDGED:
+                ends[write.partition] = max(ends.get(write.partition, -1), write.offset)
+
+        def is_consumed() -> bool:
+            read = {poll.partition: poll.records[-1][0] for poll in self.history.polls.copy()}
+            return all(read.get(partition, -1) >= end for partition, end in ends.items())
+
+        wait_for(is_consumed, f"the consumer of {self.topic} reads up to {ends}")
 
     def abandon(self) -> None:
         """End all threads without waiting for the outcomes of their records."""
@@ -283,6 +305,23 @@ class Load:
         self.history.last_reads = self.read_all()
         assert not self._errors, self._errors[:5]
         check_history(self.history)
+
+
+def _end_offset(consumer: Consumer, place: TopicPartition) -> int:
+    """The high watermark. Soon after a fault a new librdkafka consumer may call a partition unknown
+    though it exists, so that answer is not the last word."""
+    found: list[int] = []
+
+    def is_known() -> bool:
+        try:
+            found.append(consumer.get_watermark_offsets(place, GUARD_S)[1])
+        except KafkaException as error:
+            if error.args[0].code() != UNKNOWN_PARTITION:
+                raise
+        return bool(found)
+
+    wait_for(is_known, f"{place} is known")
+    return found[0]
 
 
 def _record(message: Message) -> tuple[int, int, bytes]:

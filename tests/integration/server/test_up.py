@@ -3,6 +3,7 @@
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import psutil
@@ -10,7 +11,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sawlog.client import Admin, NewTopic
+from sawlog.core.config import BrokerConfig
 from support.cluster.stores import Session
+from support.outages import RecordOutage
 from support.process import ServerProcess, wait_until
 from support.server.local_cluster import (
     LocalCluster,
@@ -18,11 +21,14 @@ from support.server.local_cluster import (
     up_command,
 )
 from support.server.zookeeper import StoresOnZooKeeper, ZooKeeper
+from tools.faults.load import Load
+from tools.faults.loaded import loaded
 from tools.kafka_node import free_port
 
 pytestmark = pytest.mark.long
 PARTITIONS = 6
 SETTINGS = ("offsets.topic.num.partitions=6", "group.initial.rebalance.delay.ms=0")
+SESSION_S = BrokerConfig({})["zookeeper.session.timeout.ms"] / 1000
 
 
 def produce(bootstrap: str, values: list[bytes]) -> None:
@@ -133,6 +139,23 @@ def test_processes_that_die_are_started_again(tmp_path: Path) -> None:
         output = cluster.process.output
         assert "broker-1 ended with SIGKILL; starting it again in 0.5 s" in output
         assert "zookeeper ended with SIGKILL; starting it again in 0.5 s" in output
+
+
+def test_clients_under_load_notice_only_a_pause_when_any_broker_is_killed(
+    tmp_path: Path, record_outage: RecordOutage
+) -> None:
+    """The cluster of the README: nothing but the ports is set."""
+    with (
+        running_cluster(tmp_path, 3) as cluster,
+        loaded(cluster, lambda: Load(cluster.bootstrap, PARTITIONS)) as load,
+    ):
+        controller = cluster.controller()
+        for node_id in sorted((1, 2, 3), key=lambda each: each != controller):
+            began = time.monotonic()
+            cluster.kill_broker(node_id)
+            load.wait_until_available(time.monotonic())
+            record_outage("kill a broker of `sawlog up`", load.outage_s(began), SESSION_S)
+            cluster.wait_until_in_sync(load.topic, load.partitions)
 
 
 def test_no_process_survives_a_killed_supervisor(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from sawlog.client import Admin
 from sawlog.server.zookeeper_address import ZooKeeperAddress
 from support.process import ServerProcess, wait_until
 from support.server.known_brokers import wait_until_brokers_know_each_other
@@ -60,6 +61,34 @@ class LocalCluster:
         count = len(self.started(name))
         psutil.Process(self.started(name)[-1]).kill()
         wait_until(lambda: len(self.started(name)) > count, self.process)
+
+    def kill_broker(self, node_id: int) -> None:
+        """Kill the present process of a broker, and wait until its successor is ready."""
+        ready = rf"\bbroker {node_id} ready"
+        count = self._count(ready)
+        self.kill_child(f"broker-{node_id}")
+        wait_until(lambda: self._count(ready) > count, self.process)
+
+    def _count(self, pattern: str) -> int:
+        return sum(re.search(pattern, line) is not None for line in self.process.lines)
+
+    @property
+    def data_directories(self) -> list[Path]:
+        return [self.data / f"broker-{node_id}" for node_id in range(1, self.brokers + 1)]
+
+    def controller(self) -> int:
+        with Admin(self.bootstrap) as admin:
+            return int(admin.describe_cluster().controller)
+
+    def wait_until_in_sync(self, topic: str, partitions: int) -> None:
+        """Wait until every in-sync set has all brokers."""
+
+        def sizes() -> list[int]:
+            with Admin(self.bootstrap) as admin:
+                (found,), _ = admin.describe_topics([topic])
+                return [len(partition.in_sync) for partition in found.partitions.values()]
+
+        wait_until(lambda: sizes() == [self.brokers] * partitions, self.process)
 
     def children(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.test_report import OUTAGE, ReportedTest
 from tools.tiers import (
     MAX_FLAKY,
     ROOT,
@@ -38,7 +39,7 @@ def test_passes():
 def result_of(**outcomes: str) -> Result:
     result = Result("long", budget_s=100)
     for seconds, (name, outcome) in enumerate(outcomes.items()):
-        result.tests[name] = {"outcome": outcome, "seconds": float(seconds)}
+        result.tests[name] = ReportedTest(outcome=outcome, seconds=float(seconds), outages=[])
     return result
 
 
@@ -126,6 +127,32 @@ def test_the_summary_lists_the_slowest_tests_and_ends_with_the_counts() -> None:
     )  # the slowest test is the failed one
     assert "FAILED last" in lines
     assert lines[-1] == "30 passed, 1 failed"
+
+
+OUTAGES = f"""
+def test_kills(record_property):
+    for seconds in (2.5, 1.25):
+        record_property({OUTAGE!r}, dict(fault="kill", seconds=seconds, session_s=2.0))
+    record_property({OUTAGE!r}, dict(fault="kill", seconds=6.5, session_s=6.0))
+    record_property("another property", 1)
+
+def test_cuts(record_property):
+    record_property({OUTAGE!r}, dict(fault="cut", seconds=3.004, session_s=2.0))
+"""
+
+
+def test_the_summary_has_the_longest_outage_of_each_fault(root: Path) -> None:
+    """The worker of pytest-xdist sends the properties of its tests to the process that reports."""
+    (root / "test_sample.py").write_text(OUTAGES)
+    result = run_tier(Tier("sample", ((Step("tests", ("-n", "1")),),)), is_ci=False, root=root)
+    lines = summary([result], None)
+    first = lines.index("  longest time without an acknowledgement, by fault:") + 1
+    assert lines[first:] == [
+        "     3.00 s  cut (session 2 s)",
+        "     2.50 s  kill (session 2 s, 2 times from 1.25 s)",
+        "     6.50 s  kill (session 6 s)",
+        "2 passed, 0 failed",
+    ]
 
 
 @pytest.mark.parametrize("markers", list(itertools.product([False, True], repeat=3)))
