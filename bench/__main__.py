@@ -53,6 +53,7 @@ SHOWN = (
     (Metric.CREATE_CPU, "s CPU to create"),
     (Metric.IDLE_CORES, "cores idle"),
     (Metric.LEADERS_AGAIN, "s until all have leaders"),
+    (Metric.OUTAGE, "s without an acknowledgement"),
     (Metric.RESIDENT_AFTER, "MB resident"),
     (Metric.FIRST_ROWS, "s to the first rows"),
     (Metric.LANDED, "s to the end"),

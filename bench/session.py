@@ -16,6 +16,7 @@ from bench import (
     brokers,
     clusters,
     many_tables,
+    outages,
     pipeline,
     readers,
     replication,
@@ -95,6 +96,10 @@ class Plan:
         return [work for work in works if work.kind is not Kind.REPLICATED_PARTITIONS]
 
     @property
+    def failovers(self) -> list[Workload]:
+        return self.of(Kind.FAILOVER)
+
+    @property
     def partition_rounds(self) -> int:
         return min(self.rounds, MAX_PARTITION_ROUNDS)
 
@@ -113,6 +118,7 @@ class Plan:
             if works := self.replicated(policy):
                 rows += len(works)
                 warmups += len(REPLICATION_WARMUP_SHARE) if self.warmup_factor else 0
+        rows += len(self.failovers)
         per_broker = starts + warmups + self.rounds * rows
         per_broker += self.partition_rounds * len(self.of(Kind.REPLICATED_PARTITIONS))
         restarts = sum(len(self.restarted(workload)) for workload in self.of(Kind.RESTART))
@@ -165,6 +171,9 @@ def compare(plan: Plan, results: Results, listener: Listener) -> None:
                     _measure_rounds(plan, works, run, clustered, results, listener)
         for workload in plan.of(Kind.REPLICATED_PARTITIONS):
             _measure_partitions(plan, workload, results, listener)
+        if works := plan.failovers:
+            with _running_clusters(plan, outages.POLICY) as clustered:
+                _measure_rounds(plan, works, outages.run, clustered, results, listener)
     finally:
         shutil.rmtree(plan.directory, ignore_errors=True)
 
@@ -281,9 +290,9 @@ def _least_disturbed(
     for number in range(MAX_TRIES if plan.patience_s else 1):
         wait_for_calm(plan.patience_s)
         tries.append(run(workload, broker, f"{topic}.{number}"))
-        if tries[-1][Metric.OTHERS] < DISTURBED_CORES:
+        if tries[-1].get(Metric.OTHERS, 0.0) < DISTURBED_CORES:
             break
-    return min(tries, key=lambda measured: measured[Metric.OTHERS])
+    return min(tries, key=lambda measured: measured.get(Metric.OTHERS, 0.0))
 
 
 def _measure_reads(plan: Plan, workload: Workload, results: Results, listener: Listener) -> None:

@@ -78,6 +78,7 @@ def _clusters(results: Results) -> list[Section]:
     loads = results.of(Kind.REPLICATED_PRODUCE, Kind.REPLICATED_CONSUME)
     sent = results.of(Kind.REPLICATED_PRODUCE)
     away, many = results.of(Kind.CATCH_UP), results.of(Kind.REPLICATED_PARTITIONS)
+    lost = results.of(Kind.FAILOVER)
     cluster = "Three brokers, three replicas"
     whole = "of the whole cluster (ZooKeeper included)"
     tables = (
@@ -92,6 +93,7 @@ def _clusters(results: Results) -> list[Section]:
         ("creation, CPU in s", many, Metric.CREATE_CPU),
         ("idle, cores used", many, Metric.IDLE_CORES),
         ("kill of a broker (session 6 s) to all have leaders, s", many, Metric.LEADERS_AGAIN),
+        ("longest time without an acknowledgement, session 6 s, s", lost, Metric.OUTAGE),
         (f"resident memory {whole}, MB", [*loads, *away, *many], Metric.RESIDENT_AFTER),
     )
     return [_section(results, f"{cluster}: {title}", works, one) for title, works, one in tables]

@@ -137,3 +137,15 @@ def test_the_rows_of_a_cluster_count_its_whole_memory_and_cpu() -> None:
     assert memory[0][1:] == ("1,300", "260", "0.20", "<= 0.25", "yes")
     assert by_title[f"{cluster}: idle, cores used"].rows[0][3:] == ("0.25", "<= 0.7", "yes")
     assert "CPU when idle | 0.25 | <= 0.7 | yes |" in document.render(results)
+
+
+def test_an_outage_has_a_target_against_kafka_and_one_of_its_own() -> None:
+    results = Results(rounds=1)
+    results.add("failover-kill", Name.KAFKA, Metric.OUTAGE, 9.0)
+    results.add("failover-kill", Name.SAWLOG, Metric.OUTAGE, 8.1)
+    (table,) = tables.sections(results)
+    assert table.rows[0][1:] == ("9.00", "8.10", "0.90", "<= 1", "yes")
+    lines = document.render(results).splitlines()
+    verdicts = [line.split(" | ", 1)[1] for line in lines if line.startswith("| 12 partitions")]
+    what = "longest time without an acknowledgement"
+    assert verdicts[:2] == [f"{what} | 0.90 | <= 1 | yes |", f"{what} | 8.10 s | <= 8 s | no |"]
