@@ -4,6 +4,7 @@ Both brokers run during all rounds, so that Kafka stays warm, but only one has l
 the order alternates.
 """
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -299,8 +300,7 @@ def _measure_reads(plan: Plan, workload: Workload, results: Results, listener: L
     wait_for_calm(plan.patience_s)
 
     def keep(reader: str, measured: runs.Measured) -> None:
-        for metric, value in measured.items():
-            results.add(workload.name, reader, metric, value)
+        _keep(results, workload.name, reader, measured)
 
     directory = plan.directory / workload.name
     try:
@@ -345,6 +345,7 @@ def _measure_restart(
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _keep(results: Results, workload: str, name: Name, measured: runs.Measured) -> None:
-    for metric, value in measured.items():
+def _keep(results: Results, workload: str, name: str, measured: runs.Measured) -> None:
+    """Add the values of a run, and the machine's load average at its end."""
+    for metric, value in {**measured, Metric.LOAD: os.getloadavg()[0]}.items():
         results.add(workload, name, metric, value)

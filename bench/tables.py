@@ -222,7 +222,8 @@ def _restart(results: Results, work: Workload, metric: Metric) -> tuple[str, ...
         NONE if value is None else f"{number(value)} s"
         for value in (results.median(work.name, name, metric) for name in Name)
     )
-    title = f"{work.title}{RESTART_METRICS[metric]}{_read(results, work)}"
+    title = f"{work.title}{RESTART_METRICS[metric]}"
+    sawlog += _read(results, work)
     if target is None:
         return (title, kafka, sawlog, "", "")
     verdict = results.verdict(work.name, target)
@@ -231,7 +232,7 @@ def _restart(results: Results, work: Workload, metric: Metric) -> tuple[str, ...
 
 def _read(results: Results, work: Workload) -> str:
     read_mb = results.median(work.name, Name.SAWLOG, Metric.RECOVERY_READ)
-    return "" if read_mb is None else f" ({number(read_mb)} MB were read)"
+    return "" if read_mb is None else f" ({number(read_mb)} MB read)"
 
 
 def _compared(results: Results, work: Workload, title: str, metric: Metric) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ class Metric(StrEnum):
     BROKER_CPU_PER_GB = "broker_cpu_s_per_gb"
     CLIENT_CPU = "client_cpu_s"
     OTHERS = "others_cores"
+    LOAD = "load_average"
     P50 = "p50_ms"
     P99 = "p99_ms"
     P99_QUIET = "p99_quiet_ms"
