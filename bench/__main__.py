@@ -7,6 +7,7 @@ import platform
 import shutil
 import signal
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
@@ -28,6 +29,7 @@ from bench.workloads import BY_NAME, Metric
 from tools.kafka_node import KafkaUnavailable, java_command
 
 DOCUMENTS = ROOT / "docs"
+PAGE = DOCUMENTS / "benchmarks.md"
 QUICK_FACTOR = 0.25
 LEAST_DISK_BYTES = 6_000_000_000
 SHOWN = (
@@ -53,6 +55,7 @@ SHOWN = (
     (Metric.CREATE_CPU, "s CPU to create"),
     (Metric.IDLE_CORES, "cores idle"),
     (Metric.LEADERS_AGAIN, "s until all have leaders"),
+    (Metric.OUTAGE, "s without an acknowledgement"),
     (Metric.RESIDENT_AFTER, "MB resident"),
     (Metric.FIRST_ROWS, "s to the first rows"),
     (Metric.LANDED, "s to the end"),
@@ -85,6 +88,11 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--render", type=Path, help="write the document from this file, without measuring"
     )
+    parser.add_argument(
+        "--merge",
+        action="store_true",
+        help="replace the measured rows of docs/benchmarks.md, and keep its other rows",
+    )
     return parser.parse_args(given)
 
 
@@ -101,6 +109,8 @@ def make_plan(options: argparse.Namespace) -> Plan:
         names = tuple(Name(name) for name in options.brokers.split(","))
     except ValueError:
         raise SystemExit(f"unknown broker in {options.brokers!r}; expected kafka, sawlog") from None
+    if options.merge and (options.quick or len(names) < len(Name)):
+        raise SystemExit("--merge needs all records and both brokers: rows are compared")
     return Plan(
         workloads=tuple(BY_NAME[name] for name in wanted if name not in skipped),
         names=names,
@@ -176,14 +186,23 @@ def show(results: Results, console: Console) -> None:
             style = {"yes": "green", "no": "yellow"}.get(reached, "")
             table.add_row(*cells, f"[{style}]{reached}[/]" if style else reached)
         console.print(table)
-    if (others := results.others_cores()) is not None:
-        console.print(f"Other processes used {others:.2f} cores (median of all runs).")
+    for metric, title in (
+        (Metric.OTHERS, "cores used by other processes"),
+        (Metric.LOAD, "load average at the end of a run"),
+    ):
+        if (value := results.of_all_runs(metric)) is not None:
+            console.print(f"{title}: {number(value)} (median of all runs)")
 
 
 def write(results: Results) -> None:
     DOCUMENTS.mkdir(exist_ok=True)
-    (DOCUMENTS / "benchmarks.md").write_text(document.render(results))
+    PAGE.write_text(document.render(results))
     (DOCUMENTS / "benchmarks.svg").write_text(chart.draw(chart.groups(results)))
+
+
+def write_rows(results: Results) -> None:
+    """Replace the measured rows of the document; the chart stays that of the last whole run."""
+    PAGE.write_text(document.render(results, PAGE.read_text()))
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
@@ -194,13 +213,14 @@ def main(given: list[str]) -> int:
     options = arguments(given)
     console = Console()
     if options.render:
-        write(Results.from_json(json.loads(options.render.read_text())))
+        stored = Results.from_json(json.loads(options.render.read_text()))
+        (write_rows if options.merge else write)(stored)
         return 0
     # SIGTERM, too, must stop the brokers.
     signal.signal(signal.SIGTERM, _stop)
     plan = make_plan(options)
     check(plan)
-    results = Results(machine(), plan.rounds)
+    results = Results(machine(), datetime.now(UTC).date().isoformat())
     if plan.patience_s:
         results.machine["shared with others"] = "the calmest of up to three runs counts"
     try:
@@ -216,6 +236,9 @@ def main(given: list[str]) -> int:
     if is_complete and not options.quick:
         write(results)
         console.print("docs/benchmarks.md and docs/benchmarks.svg are written.")
+    elif options.merge:
+        write_rows(results)
+        console.print("The measured rows of docs/benchmarks.md are replaced.")
     else:
         console.print("Not everything was measured: docs/benchmarks.md stays as it is.")
     return 0

@@ -22,9 +22,16 @@ from bench.brokers import (
     wait_for_answer,
 )
 from bench.process import ChildFailed, Server
-from bench.raw import BadAnswer, Wire
+from bench.raw import Answer, BadAnswer, Wire, check
+from sawlog.protocol.messages.describe_quorum_request import (
+    DescribeQuorumRequest,
+    PartitionData,
+    TopicData,
+)
+from sawlog.protocol.messages.describe_quorum_response import DescribeQuorumResponse
 from sawlog.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from sawlog.protocol.messages.metadata_response import MetadataResponse
+from sawlog.protocol.schema import Message
 from sawlog.server.address import Address
 from sawlog.server.zookeeper_process import ZooKeeperServer, is_serving
 from tools.kafka_node import HOST, KafkaNode, free_port
@@ -32,9 +39,11 @@ from tools.kafka_node import HOST, KafkaNode, free_port
 BROKERS = 3
 NODE_IDS = tuple(range(1, BROKERS + 1))
 SESSION_MS = "6000"
+QUORUM_LOG = "__cluster_metadata"
 REPLICATED = {
     "offsets.topic.replication.factor": str(BROKERS),
     "default.replication.factor": str(BROKERS),
+    "min.insync.replicas": "2",
 }
 KAFKA_REPLICATED = {
     **REPLICATED,
@@ -75,6 +84,10 @@ class Node:
             self.server.kill()
             self.server = None
 
+    def signal(self, number: int) -> None:
+        assert self.server is not None
+        self.server.signal(number)
+
     def log_bytes(self, topic: str) -> int:
         """Return the size of all segments of a topic."""
         found = 0
@@ -88,10 +101,21 @@ class Node:
     def metadata(self, topic: str | None = None) -> MetadataResponse:
         """Return this broker's view of a topic, or of the brokers only."""
         wanted = [] if topic is None else [MetadataRequestTopic(name=topic)]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        return self._ask(request, MetadataResponse)
+
+    def quorum_leader_id(self) -> int:
+        """Return the active controller of a KRaft quorum, which Metadata does not tell."""
+        partition = PartitionData(partition_index=0)
+        log = TopicData(topic_name=QUORUM_LOG, partitions=[partition])
+        answer = self._ask(DescribeQuorumRequest(topics=[log]), DescribeQuorumResponse)
+        check(answer)
+        return int(answer.topics[0].partitions[0].leader_id)
+
+    def _ask(self, request: Message, response_class: type[Answer]) -> Answer:
         wire = Wire(f"{HOST}:{self.port}")
         try:
-            request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-            return wire.ask(request, MetadataResponse)
+            return wire.ask(request, response_class)
         finally:
             wire.close()
 
@@ -141,6 +165,12 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise ChildFailed(f"{self.name}: {what} after {TIMEOUT_S:.0f} s")
             time.sleep(ASK_AGAIN_S)
+
+    def controller_id(self) -> int:
+        node = self.running[0]
+        if self.name is Name.KAFKA:
+            return node.quorum_leader_id()
+        return int(node.metadata().controller_id)
 
     def wait_for_leaders(self, topic: str, partitions: int, in_sync: int) -> None:
         """Return when all running brokers tell the same: every partition has a running leader, and

@@ -1,5 +1,8 @@
 """The text of docs/benchmarks.md: verdicts, tables, machine and instructions. No IO."""
 
+import statistics
+
+from bench.merge import PIPE, merged, read_tables
 from bench.results import Results, Verdict
 from bench.tables import START_TITLES, Section, bound, number, ratio, sections, word
 from bench.workloads import Kind, Metric
@@ -46,15 +49,27 @@ the last replica has the last record, also with `acks=1`. With `flush.policy=os`
 as Kafka does, before anything is on a disk; with its default a record is on three of them, which
 are one disk here. A lost broker is noticed after a session of 6 s in both.
 
+After a fault, the rows of twelve partitions have the longest time in which one of them acknowledged
+nothing, until all have acknowledged a record that was sent after the fault. The client is the same,
+an idempotent librdkafka producer with `acks=all`; Sawlog flushes, the broker that fails is not the
+controller, and with all brokers Kafka's controllers are killed, too, but not Sawlog's ZooKeeper.
+
 ![Sawlog's values as ratios to Apache Kafka's](benchmarks.svg)
 """
 REPEAT = """\
 ## How to repeat it
 
-`make bench` takes about seventy minutes and 15 GB of disk; nothing else should run on the machine.
+`make bench` takes about eighty minutes and 15 GB of disk; nothing else should run on the machine.
 It installs Java where it can and fetches Kafka with Maven. `python -m bench --help` tells how to
 run fewer rounds (`--rounds 1`), some of the work (`--only produce-6,consume`) or everything with a
-quarter of the records (`--quick`, which writes no document).
+quarter of the records (`--quick`, which writes no document). With `--merge` the rows of some of the
+work replace those in this page, and the other rows stay; the chart is that of the last whole run.
+"""
+RUNS_NOTE = """\
+The order of the brokers changes from round to round. The load average is that of the machine at the
+end of a run, the measured processes included; cores used by others are those that neither broker
+nor client used (kernel, other processes). Both are medians over the runs of a row.
+
 """
 SHORT = {
     Metric.RATE: "throughput",
@@ -67,23 +82,50 @@ SHORT = {
     Metric.IN_SYNC_AGAIN: "start of the follower to all in sync",
     Metric.CREATE: "creation",
     Metric.IDLE_CORES: "CPU when idle",
+    Metric.OUTAGE: "longest time without an acknowledgement",
     Metric.LEADERS_AGAIN: "time until all have leaders after a kill",
     **{metric: title.rpartition(",")[0] for metric, title in START_TITLES.items()},
 }
 UNITS = {Metric.RATE: "/s", Metric.P99_FACTOR: ""}
 
 
-def render(results: Results) -> str:
-    parts = [INTRODUCTION, _verdicts(results), _missed(results), "## Measured\n"]
-    parts += [_table(section) for section in sections(results)]
-    parts += [_machine(results), REPEAT]
+TARGETS, RUNS = "Targets", "Runs"
+
+
+def render(results: Results, older: str = "") -> str:
+    """The document; rows of the older one stay if their work was not measured again."""
+    found = merged(read_tables(older), [_verdicts(results), _runs(results), *sections(results)])
+    by_title = {section.title: section for section in found}
+    targets, runs = by_title.pop(TARGETS), by_title.pop(RUNS)
+    parts = [INTRODUCTION, _table(targets, level=2), _missed(targets), "## Measured\n"]
+    parts += [_table(section) for section in by_title.values()]
+    parts += [_table(runs, RUNS_NOTE, level=2), _machine(results), REPEAT]
     return "\n".join(part for part in parts if part)
 
 
-def _verdicts(results: Results) -> str:
+def _verdicts(results: Results) -> Section:
     rows = tuple(_verdict_row(verdict) for verdict in results.verdicts())
-    columns = ("work", "what", "measured", "target", "reached")
-    return f"## Targets\n\n{markdown(columns, rows)}"
+    return Section(TARGETS, ("work", "what", "measured", "target", "reached"), rows)
+
+
+def _runs(results: Results) -> Section:
+    """When each work was measured, and what the machine did besides."""
+    columns = ("work", "measured on", "rounds", "load average", "cores used by others")
+    rows = tuple(
+        (
+            work.title,
+            results.day,
+            str(results.rounds(work.name)),
+            _median(results.of_all_brokers(work.name, Metric.LOAD)),
+            _median(results.of_all_brokers(work.name, Metric.OTHERS)),
+        )
+        for work in results.measured()
+    )
+    return Section(RUNS, columns, rows)
+
+
+def _median(values: list[float]) -> str:
+    return number(statistics.median(values) if values else None)
 
 
 def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
@@ -98,36 +140,29 @@ def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
     return (work or what, "" if not work else what, measured, wanted, word(verdict.reached))
 
 
-def _missed(results: Results) -> str:
+def _missed(targets: Section) -> str:
     """A list of the targets that were missed."""
-    missed = [_verdict_row(verdict) for verdict in results.verdicts() if verdict.reached is False]
+    missed = [row for row in targets.rows if row[-1] == word(reached=False)]
     if not missed:
-        return "Every target was reached in this run.\n"
+        return "Every target was reached.\n"
     lines = [
         f"- {work}{', ' if what else ''}{what}: {measured}, where {target} was asked."
         for work, what, measured, target, _ in missed
     ]
     found = "[What was found](benchmarks-notes.md) behind these."
-    return "Not reached in this run:\n\n" + "\n".join(lines) + f"\n\n{found}\n"
+    return "Not reached:\n\n" + "\n".join(lines) + f"\n\n{found}\n"
 
 
-def _table(section: Section) -> str:
-    return f"### {section.title}\n\n{markdown(section.columns, section.rows)}"
+def _table(section: Section, note: str = "", level: int = 3) -> str:
+    return f"{'#' * level} {section.title}\n\n{note}{markdown(section.columns, section.rows)}"
 
 
 def markdown(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
     lines = [f"| {' | '.join(columns)} |", "|---|" + "---:|" * (len(columns) - 1)]
-    lines += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows]
+    lines += [f"| {' | '.join(cell.replace('|', PIPE) for cell in row)} |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
 def _machine(results: Results) -> str:
     facts = [f"- {name}: {value}" for name, value in results.machine.items()]
-    facts.append(f"- rounds: {results.rounds}, the order changing from round to round")
-    others = results.others_cores()
-    if others is not None:
-        facts.append(
-            f"- used by neither broker nor client during the runs (kernel, other processes): "
-            f"{others:.2f} cores in the median"
-        )
     return "## The machine\n\n" + "\n".join(facts) + "\n"

@@ -77,6 +77,9 @@ class Server:
             self.kill()
         return time.monotonic() - began
 
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
     @property
     def exit_code(self) -> int | None:
         return self._process.poll()

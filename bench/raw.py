@@ -48,6 +48,7 @@ VERSIONS = {
     ApiKey.LEAVE_GROUP: 5,
     ApiKey.SYNC_GROUP: 5,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
+    ApiKey.DESCRIBE_QUORUM: 1,
 }
 _LENGTH = struct.Struct(">i")
 

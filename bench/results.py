@@ -26,7 +26,7 @@ class Results:
     """workload name → broker name → metric → one value per round."""
 
     machine: dict[str, str] = field(default_factory=dict)
-    rounds: int = 0
+    day: str = ""
     values: Values = field(default_factory=dict)
 
     def add(self, workload: str, broker: str, metric: Metric, value: float) -> None:
@@ -58,14 +58,18 @@ class Results:
         middle = self.median(workload, broker, metric)
         return (max(values) - min(values)) / middle if middle else None
 
-    def others_cores(self) -> float | None:
-        """The median over all runs of the cores used by other processes."""
-        values = [
-            value
-            for workload, per_broker in self.values.items()
-            for broker in per_broker
-            for value in self.all(workload, broker, Metric.OTHERS)
-        ]
+    def rounds(self, workload: str) -> int:
+        """The number of values of each metric."""
+        metrics = [metric for each in self.values[workload].values() for metric in each.values()]
+        return max(map(len, metrics))
+
+    def of_all_brokers(self, workload: str, metric: Metric) -> list[float]:
+        brokers = self.values[workload]
+        return [value for broker in brokers for value in self.all(workload, broker, metric)]
+
+    def of_all_runs(self, metric: Metric) -> float | None:
+        """The median over all runs of all workloads."""
+        values = [value for work in self.values for value in self.of_all_brokers(work, metric)]
         return statistics.median(values) if values else None
 
     def measured(self) -> list[Workload]:
@@ -94,8 +98,8 @@ class Results:
         return Verdict(workload, target, measured, reached)
 
     def as_json(self) -> dict[str, Any]:
-        return {"machine": self.machine, "rounds": self.rounds, "values": self.values}
+        return {"machine": self.machine, "day": self.day, "values": self.values}
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "Results":
-        return cls(stored["machine"], stored["rounds"], stored["values"])
+        return cls(stored["machine"], stored["day"], stored["values"])

@@ -4,6 +4,7 @@ Both brokers run during all rounds, so that Kafka stays warm, but only one has l
 the order alternates.
 """
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from bench import (
     brokers,
     clusters,
     many_tables,
+    outages,
     pipeline,
     readers,
     replication,
@@ -95,6 +97,10 @@ class Plan:
         return [work for work in works if work.kind is not Kind.REPLICATED_PARTITIONS]
 
     @property
+    def failovers(self) -> list[Workload]:
+        return self.of(Kind.FAILOVER)
+
+    @property
     def partition_rounds(self) -> int:
         return min(self.rounds, MAX_PARTITION_ROUNDS)
 
@@ -113,6 +119,7 @@ class Plan:
             if works := self.replicated(policy):
                 rows += len(works)
                 warmups += len(REPLICATION_WARMUP_SHARE) if self.warmup_factor else 0
+        rows += len(self.failovers)
         per_broker = starts + warmups + self.rounds * rows
         per_broker += self.partition_rounds * len(self.of(Kind.REPLICATED_PARTITIONS))
         restarts = sum(len(self.restarted(workload)) for workload in self.of(Kind.RESTART))
@@ -165,6 +172,9 @@ def compare(plan: Plan, results: Results, listener: Listener) -> None:
                     _measure_rounds(plan, works, run, clustered, results, listener)
         for workload in plan.of(Kind.REPLICATED_PARTITIONS):
             _measure_partitions(plan, workload, results, listener)
+        if works := plan.failovers:
+            with _running_clusters(plan, outages.POLICY) as clustered:
+                _measure_rounds(plan, works, outages.run, clustered, results, listener)
     finally:
         shutil.rmtree(plan.directory, ignore_errors=True)
 
@@ -281,17 +291,16 @@ def _least_disturbed(
     for number in range(MAX_TRIES if plan.patience_s else 1):
         wait_for_calm(plan.patience_s)
         tries.append(run(workload, broker, f"{topic}.{number}"))
-        if tries[-1][Metric.OTHERS] < DISTURBED_CORES:
+        if tries[-1].get(Metric.OTHERS, 0.0) < DISTURBED_CORES:
             break
-    return min(tries, key=lambda measured: measured[Metric.OTHERS])
+    return min(tries, key=lambda measured: measured.get(Metric.OTHERS, 0.0))
 
 
 def _measure_reads(plan: Plan, workload: Workload, results: Results, listener: Listener) -> None:
     wait_for_calm(plan.patience_s)
 
     def keep(reader: str, measured: runs.Measured) -> None:
-        for metric, value in measured.items():
-            results.add(workload.name, reader, metric, value)
+        _keep(results, workload.name, reader, measured)
 
     directory = plan.directory / workload.name
     try:
@@ -336,6 +345,7 @@ def _measure_restart(
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _keep(results: Results, workload: str, name: Name, measured: runs.Measured) -> None:
-    for metric, value in measured.items():
+def _keep(results: Results, workload: str, name: str, measured: runs.Measured) -> None:
+    """Add the values of a run, and the machine's load average at its end."""
+    for metric, value in {**measured, Metric.LOAD: os.getloadavg()[0]}.items():
         results.add(workload, name, metric, value)

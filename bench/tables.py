@@ -78,6 +78,7 @@ def _clusters(results: Results) -> list[Section]:
     loads = results.of(Kind.REPLICATED_PRODUCE, Kind.REPLICATED_CONSUME)
     sent = results.of(Kind.REPLICATED_PRODUCE)
     away, many = results.of(Kind.CATCH_UP), results.of(Kind.REPLICATED_PARTITIONS)
+    lost = results.of(Kind.FAILOVER)
     cluster = "Three brokers, three replicas"
     whole = "of the whole cluster (ZooKeeper included)"
     tables = (
@@ -92,6 +93,7 @@ def _clusters(results: Results) -> list[Section]:
         ("creation, CPU in s", many, Metric.CREATE_CPU),
         ("idle, cores used", many, Metric.IDLE_CORES),
         ("kill of a broker (session 6 s) to all have leaders, s", many, Metric.LEADERS_AGAIN),
+        ("longest time without an acknowledgement, session 6 s, s", lost, Metric.OUTAGE),
         (f"resident memory {whole}, MB", [*loads, *away, *many], Metric.RESIDENT_AFTER),
     )
     return [_section(results, f"{cluster}: {title}", works, one) for title, works, one in tables]
@@ -220,7 +222,8 @@ def _restart(results: Results, work: Workload, metric: Metric) -> tuple[str, ...
         NONE if value is None else f"{number(value)} s"
         for value in (results.median(work.name, name, metric) for name in Name)
     )
-    title = f"{work.title}{RESTART_METRICS[metric]}{_read(results, work)}"
+    title = f"{work.title}{RESTART_METRICS[metric]}"
+    sawlog += _read(results, work)
     if target is None:
         return (title, kafka, sawlog, "", "")
     verdict = results.verdict(work.name, target)
@@ -229,7 +232,7 @@ def _restart(results: Results, work: Workload, metric: Metric) -> tuple[str, ...
 
 def _read(results: Results, work: Workload) -> str:
     read_mb = results.median(work.name, Name.SAWLOG, Metric.RECOVERY_READ)
-    return "" if read_mb is None else f" ({number(read_mb)} MB were read)"
+    return "" if read_mb is None else f" ({number(read_mb)} MB read)"
 
 
 def _compared(results: Results, work: Workload, title: str, metric: Metric) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ class Metric(StrEnum):
     BROKER_CPU_PER_GB = "broker_cpu_s_per_gb"
     CLIENT_CPU = "client_cpu_s"
     OTHERS = "others_cores"
+    LOAD = "load_average"
     P50 = "p50_ms"
     P99 = "p99_ms"
     P99_QUIET = "p99_quiet_ms"
@@ -42,6 +43,7 @@ class Metric(StrEnum):
     CREATE_CPU = "create_cpu_s"
     IDLE_CORES = "idle_cores"
     LEADERS_AGAIN = "leaders_again_s"
+    OUTAGE = "outage_s"
     FIRST_ROWS = "first_rows_s"
     LANDED = "landed_s"
     LANDING_CPU = "landing_cpu_s"
@@ -69,6 +71,7 @@ class Kind(StrEnum):
     REPLICATED_CONSUME = "replicated consume"
     CATCH_UP = "catch-up of a follower"
     REPLICATED_PARTITIONS = "many replicated partitions"
+    FAILOVER = "failover"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +200,19 @@ def _replicated_rows(policy: str) -> tuple[Workload, ...]:
     )
 
 
+def _failover(name: str, title: str, most_s: float) -> Workload:
+    """A fault of a cluster: shorter than Kafka's outage, and no longer than `most_s`."""
+    return Workload(
+        f"failover-{name}",
+        f"12 partitions, acks=all, {title}",
+        Kind.FAILOVER,
+        partitions=12,
+        targets=(Target(Metric.OUTAGE, 1.0), Target(Metric.OUTAGE, most_s, absolute=True)),
+        flush_policy="commit",
+    )
+
+
+SESSION_S = 6.0
 WORKLOADS = (
     Workload(
         "start",
@@ -428,5 +444,9 @@ WORKLOADS = (
         ),
         flush_policy="os",
     ),
+    _failover("kill", "a broker killed", SESSION_S + 2.0),
+    _failover("kill-all", "all brokers killed and started at once", SESSION_S + 3.0),
+    _failover("sigterm", "SIGTERM of a broker", 0.5),
+    _failover("pause", "a broker paused beyond its session", SESSION_S + 2.0),
 )
 BY_NAME = {workload.name: workload for workload in WORKLOADS}

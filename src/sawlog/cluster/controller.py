@@ -7,6 +7,7 @@ topic to delete) becomes a write, until the view shows it done.
 """
 
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 from sawlog.cluster import znodes
@@ -181,7 +182,8 @@ class Controller:
         return [step for step in found if step.key not in self._sent]
 
     def run(self) -> None:
-        """Write all pending steps of the view."""
+        """Write all pending steps of the view, partitions without a leader before those that only
+        lose a follower: brokers hear of changes in the order of the writes."""
         term = self._term
         if term is None:
             return
@@ -189,7 +191,7 @@ class Controller:
         for step in self._open_steps():
             by_kind[step.kind].append(step)
         for kind, todo in by_kind.items():
-            for batch in _batches(todo):
+            for batch in _batches(sorted(todo, key=attrgetter("is_led"))):
                 self._write(term, kind, batch)
 
     # Preferred leaders

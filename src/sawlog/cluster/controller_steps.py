@@ -51,6 +51,7 @@ class Step(NamedTuple):
     key: StepKey
     operations: list[Operation]
     kind: StepKind
+    is_led: bool = False  # an election that leaves the leader as it is
 
 
 def size_of(operations: list[Operation]) -> int:
@@ -172,7 +173,7 @@ def _topic(pending: Pending, topic: TopicView) -> Iterator[Step]:
             key = StepKey(topic_id, index, old.version)
             is_taken = key in pending.taken
             operations = [] if is_taken else [set_state(topic, index, old, wanted)]
-            yield Step(key, operations, StepKind.ELECTION)
+            yield Step(key, operations, StepKind.ELECTION, wanted.leader == old.leader)
     if completed:
         key = StepKey(topic_id, _REASSIGNMENT, version)
         is_taken = key in pending.taken

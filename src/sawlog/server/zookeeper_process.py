@@ -11,11 +11,11 @@ from pathlib import Path
 
 from sawlog.server.address import Address
 
-TICK_MS = 500
-"""ZooKeeper's unit of time: it ends sessions up to one tick late, and a shorter one makes fail-over
-faster. A session timeout has at least two ticks."""
-MAX_SESSION_MS = 40_000
-"""The longest session timeout, as with ZooKeeper's default tick."""
+TICK_MS = 100
+"""ZooKeeper's unit of time: it ends sessions up to one tick late, so a short one makes failover
+faster."""
+MIN_SESSION_MS, MAX_SESSION_MS = 1_000, 40_000
+"""The session timeouts that the server grants, whatever the tick is."""
 HEAP_MIB = 128
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 CONFIG_FILE = "zoo.cfg"
@@ -74,10 +74,9 @@ def zookeeper_jars(debian_directory: Path = DEBIAN_DIRECTORY) -> list[Path]:
 class ZooKeeperServer:
     """The files and the command of one standalone server; `data` is created by `write_config`."""
 
-    def __init__(self, data: Path, listen: Address, *, tick_ms: int = TICK_MS) -> None:
+    def __init__(self, data: Path, listen: Address) -> None:
         self.data = data
         self.listen = listen
-        self._tick_ms = tick_ms
 
     def write_config(self) -> Path:
         """Write the configuration file into the data directory and return its path."""
@@ -86,7 +85,8 @@ class ZooKeeperServer:
             "dataDir": os.fspath(self.data.absolute()),
             "clientPort": str(self.listen.port),
             "clientPortAddress": self.listen.host or "0.0.0.0",
-            "tickTime": str(self._tick_ms),
+            "tickTime": str(TICK_MS),
+            "minSessionTimeout": str(MIN_SESSION_MS),
             "maxSessionTimeout": str(MAX_SESSION_MS),
             "admin.enableServer": "false",
             "maxClientCnxns": "0",

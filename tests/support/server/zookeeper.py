@@ -28,7 +28,6 @@ from tools.kafka_node import free_port
 
 START_TIMEOUT_S = 180
 PATIENCE_S = 180.0
-TICK_MS = 500
 SESSION_TIMEOUT_MS = 4000
 HOST = "127.0.0.1"
 
@@ -38,7 +37,7 @@ class ZooKeeper:
 
     def __init__(self, directory: Path) -> None:
         self.address = Address(HOST, free_port())
-        self._server = ZooKeeperServer(directory, self.address, tick_ms=TICK_MS)
+        self._server = ZooKeeperServer(directory, self.address)
         self._chroots = itertools.count(1)
         self.start()
 

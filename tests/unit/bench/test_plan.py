@@ -63,3 +63,9 @@ def test_thousand_partitions_have_clusters_of_their_own_in_three_rounds_at_most(
     chosen = plan("--only", "replicated-partitions", "--rounds", "5")
     assert chosen.replicated("os") == []
     assert chosen.steps() == 6
+
+
+def test_every_fault_is_measured_in_every_round_without_a_warm_up() -> None:
+    chosen = plan("--only", "failover-kill,failover-pause", "--rounds", "3")
+    assert chosen.replicated("commit") == []
+    assert chosen.steps() == 2 * 3 * 2

@@ -18,7 +18,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def measured(rate: float) -> Results:
-    results = Results(rounds=2)
+    results = Results()
     for factor in (1.0, 3.0):
         results.add(WORK.name, readers.COMPARED, Metric.RATE, 500_000 * factor)
         results.add(WORK.name, "poll", Metric.RATE, 2_000_000 * factor)

@@ -10,7 +10,7 @@ from bench.workloads import BY_NAME, Metric, Target
 
 
 def results(kafka: list[float], sawlog: list[float], metric: Metric = Metric.RATE) -> Results:
-    made = Results({"cores": "2"}, rounds=len(kafka))
+    made = Results({"cores": "2"}, "2026-11-17")
     for value in kafka:
         made.add("produce-6", Name.KAFKA, metric, value)
     for value in sawlog:
@@ -64,7 +64,7 @@ def test_results_round_trip_through_json() -> None:
     made = results([100, 120], [130, 140])
     again = Results.from_json(json.loads(json.dumps(made.as_json())))
     assert again.ratio("produce-6", Metric.RATE) == made.ratio("produce-6", Metric.RATE)
-    assert (again.machine, again.rounds) == (made.machine, made.rounds)
+    assert (again.machine, again.day) == (made.machine, made.day)
 
 
 def test_verdicts_come_in_the_order_of_the_workloads() -> None:
@@ -79,7 +79,7 @@ def test_verdicts_come_in_the_order_of_the_workloads() -> None:
 def test_cores_of_other_processes_are_a_median_over_all_runs() -> None:
     made = results([0.1, 0.2], [0.9], Metric.OTHERS)
     made.add("consume", Name.SAWLOG, Metric.OTHERS, 0.3)
-    assert made.others_cores() == pytest.approx(0.25)
+    assert made.of_all_runs(Metric.OTHERS) == pytest.approx(0.25)
 
 
 def test_a_scaled_workload_sends_at_least_one_record() -> None:

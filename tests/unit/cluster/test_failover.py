@@ -184,6 +184,26 @@ def test_one_changed_partition_does_not_hold_up_the_others() -> None:
     assert all(p.leader_epoch == 1 for p in cluster.members[others[0]].image.topics[T].partitions)
 
 
+def test_partitions_without_a_leader_come_before_those_that_lose_a_follower() -> None:
+    """Brokers hear of changes in the order of the writes, and clients wait for leaders."""
+    cluster = Cluster(brokers=3)
+    lost = cluster.other
+    left, right = [node for node in range(3) if node != lost]
+    cluster.create("t", [left, lost, right], [lost, left, right], [right, left, lost])
+    written = cluster.service.write
+    changed: list[str] = []
+
+    def noting(operations, session):  # type: ignore[no-untyped-def]
+        changed.extend(operation.path for operation in operations)
+        return written(operations, session)
+
+    cluster.service.write = noting  # type: ignore[method-assign]
+    cluster.crash(lost).expire()
+    assert cluster.settle()
+    states = [path for path in changed if path.endswith("/state")]
+    assert states == [znodes.state_path(T, index) for index in (1, 0, 2)]
+
+
 # Sessions
 
 
