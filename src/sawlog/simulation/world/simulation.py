@@ -14,6 +14,7 @@ from sawlog.simulation.history.checks import check_history
 from sawlog.simulation.history.history import Outcome
 from sawlog.simulation.invariants.acknowledgements import Acknowledgements
 from sawlog.simulation.invariants.all_invariants import all_invariants
+from sawlog.simulation.invariants.coordinators import Coordinators
 from sawlog.simulation.invariants.deleted_records import DeletedRecords
 from sawlog.simulation.invariants.liveness import Liveness
 from sawlog.simulation.invariants.observer import Observer
@@ -90,7 +91,9 @@ class Simulation:
         self.workload.history.on_acknowledged = acknowledgements.acknowledged
         deleted = DeletedRecords(TOPIC, self.profile.cleanup, self.workload.deleted)
         invariants = [*all_invariants(self.cluster, self.profile), deleted, acknowledgements]
-        self.observer = Observer(self.cluster, invariants, is_compacted=self.profile.is_compacted)
+        self.observer = Observer(
+            self.cluster, invariants, [Coordinators()], is_compacted=self.profile.is_compacted
+        )
         admin = AdminClient(self.cluster, "administrator", TOPIC, seed + 67)
         self.injector = FaultInjector(
             self.cluster, self._stored_states, admin, self.workload.min_in_sync, self._factor
