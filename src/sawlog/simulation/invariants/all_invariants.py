@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 def all_invariants(cluster: "SimulatedCluster", profile: ClusterProfile) -> list[Invariant]:
     """New checkers for one run; they remember what they have seen of it."""
     return [
+        StoreWrites(cluster),
         CommittedRecords(),
         CompactedRecords(),
         InSyncReplicas(cluster),
@@ -34,5 +35,4 @@ def all_invariants(cluster: "SimulatedCluster", profile: ClusterProfile) -> list
         RecordedProgress(cluster),
         RefusedEpochs(),
         RebuiltProducerStates(is_cleaned=profile.cleanup is not Cleanup.NONE),
-        StoreWrites(cluster),
     ]

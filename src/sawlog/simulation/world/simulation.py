@@ -28,6 +28,8 @@ START_MS = 60_000
 """How long a cluster without faults may take to serve."""
 RECOVERY_MS = 120_000
 """How long a healed cluster may take to be whole again."""
+WHOLE_MS = 1_000
+"""How long clients go on with a cluster that is whole again: each request must be answered."""
 MAX_EVENTS = 2_000_000
 
 
@@ -138,10 +140,13 @@ class Simulation:
         self.injector.schedule(self.faults)
         self._run_for(self._options.duration_ms)
         self.injector.heal()
-        liveness = Liveness(cluster, self.observer, workload.history)
+        liveness = Liveness(cluster, workload.history, workload.groups)
         self._run_until(liveness.is_whole, RECOVERY_MS, liveness.missing)
+        whole_ms = cluster.schedule.monotonic_ms()
+        self._run_for(WHOLE_MS)
         workload.stop()
         self._run_for(10_000)
+        liveness.check_requests(whole_ms)
         workload.read_everything()
         self._run_until(lambda: workload.has_read_everything, RECOVERY_MS, "all records are read")
         cluster.trace.count(repr(sorted(workload.history.last_reads.items())))
