@@ -7,8 +7,11 @@ seed that finds it first, and the guarantee that the report must name.
 import pytest
 
 from sawlog.simulation.world.simulation import RunResult, Simulation, SimulationOptions
-from support.simulation.planted_bugs import BUGS, DURATION_MS, PlantedBug
+from support.simulation import planted_bugs  # fills BUGS
+from support.simulation.planted_bug import BUGS, PlantedBug
+from support.simulation.planted_faults import DURATION_MS
 
+assert planted_bugs
 ATTEMPTS = 8
 SOAK_SEEDS = 40
 EVERY_BUG = pytest.mark.parametrize("bug", BUGS.values(), ids=list(BUGS))

@@ -1,15 +1,8 @@
-"""Guarantees 12 and 13: partition states change by compare-and-set, and who may write what.
+"""Guarantees 12 and 13: partition states change by compare-and-set over a state that the writer has
+seen, and only the controller creates and deletes partitions, in multis that check its epoch.
 
-A write of a partition's state names its version, and its writer has seen that version. The state
-of a partition is written by
-
-- the controller, in a multi that checks its epoch; only it creates and deletes partitions;
-- the leader, which changes the in-sync set and nothing else;
-- a member whose log is damaged, which takes itself out: that elects none;
-- a reassignment that adds a replica and begins a new epoch of the same leader;
-- an ordered election of the preferred leader, which any broker carries out (decision 15).
-
-The write of a deposed controller never lands. A controller's election is one multi.
+Without that epoch a leader changes its in-sync set, a damaged member takes itself out, a
+reassignment begins an epoch of the same leader, or an ordered election takes the preferred leader.
 """
 
 from typing import TYPE_CHECKING
