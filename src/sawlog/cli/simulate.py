@@ -1,7 +1,8 @@
 """`sawlog simulate`: run seeds of a whole simulated cluster under faults."""
 
+import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import click
 
@@ -63,6 +64,8 @@ def simulate(
     Without seeds it runs from seed 0 until Ctrl-C, or for --minutes. The same seed gives the same
     run on every machine. Exit code 1: a seed broke a guarantee.
     """
+    if seed is not None and seeds is not None:
+        raise click.UsageError("--seed and --seeds exclude each other")
     options = SimulationOptions(brokers, seconds * 1000, min(3, brokers))
     end = None if minutes is None else time.monotonic() + minutes * 60
     failures = 0
@@ -79,22 +82,15 @@ def simulate(
             if not keep_going:
                 break
     if failures:
-        click.echo(f"{failures} seeds broke a guarantee", err=True)
+        seeds_word = "seed" if failures == 1 else "seeds"
+        click.echo(f"{failures} {seeds_word} broke a guarantee", err=True)
     return FAILED if failures else 0
 
 
-def _chosen(seed: int | None, seeds: range | None) -> Iterator[int]:
-    if seed is not None and seeds is not None:
-        raise click.UsageError("--seed and --seeds exclude each other")
+def _chosen(seed: int | None, seeds: range | None) -> Iterable[int]:
     if seed is not None:
-        yield seed
-    elif seeds is not None:
-        yield from seeds
-    else:
-        number = 0
-        while True:
-            yield number
-            number += 1
+        return [seed]
+    return itertools.count() if seeds is None else seeds
 
 
 def _row(result: RunResult, seconds: float) -> str:

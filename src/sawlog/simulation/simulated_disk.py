@@ -118,6 +118,7 @@ class SimulatedDisk:
         """Report syncs as done without doing them; a test of durability must notice."""
         self.free_bytes: int | None = None
         """Free space; None is unlimited."""
+        self.has_flipped_bits = False
         self.root = "/simulated"
         self.reads: list[tuple[str, int, int]] = []
         self.rewrites: list[tuple[str, int, int]] = []
@@ -308,6 +309,7 @@ class SimulatedDisk:
 
     def flip_bit(self, path: str, position: int, bit: int) -> None:
         """Change one bit of a file, in the page cache and on the disk."""
+        self.has_flipped_bits = True
         changed = self._file(path).content[position] ^ (1 << bit)
         self.overwrite(path, position, bytes([changed]))
 

@@ -2,7 +2,7 @@
 
 from sawlog.core.ids import NodeId
 from sawlog.simulation.world.faults import Fault, FaultKind
-from support.simulation.planted_bugs import DEAF_FOLLOWERS
+from support.simulation.planted_faults import DEAF_FOLLOWERS
 from support.simulation.scenario import ONE, SEEDS, Scenario
 
 

@@ -1,7 +1,7 @@
 """In-sync sets of Kafka that named a replica without the data, or held up the watermark."""
 
 from sawlog.simulation.world.faults import Fault, FaultKind
-from support.simulation.planted_bugs import LOST_ANSWERS, OLD_WATERMARKS
+from support.simulation.planted_faults import LOST_ANSWERS, OLD_WATERMARKS
 from support.simulation.scenario import ONE, SEEDS, TWO, Scenario
 
 

@@ -2,11 +2,11 @@
 
 A bug names the guarantees in whose terms a simulation reports it, and the faults that provoke it;
 without any, those that the seed plans. `seed` finds it, and passes without it. `profile` is the
-kind of cluster that has it.
+kind of cluster that has it. `words` are of the report, where only one assertion of a guarantee can
+find the bug.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 from sawlog.broker.api import fetch
 from sawlog.broker.coordinator_partition import CoordinatorPartition
 from sawlog.broker.group_coordinator import GroupCoordinator
-from sawlog.cluster import controller, controller_steps, isr_changes, leader_election
+from sawlog.cluster import controller, controller_steps, isr_changes, leader_election, znodes
 from sawlog.cluster.isr_changes import IsrChanges
 from sawlog.cluster.metadata_image import InSyncMember
 from sawlog.coordinator.runtime import CoordinatorRuntime
@@ -26,8 +26,9 @@ from sawlog.replication.follower_progress import FollowerFetch, FollowerProgress
 from sawlog.replication.in_sync_set import InSyncSet
 from sawlog.replication.leader import Leader
 from sawlog.replication.replica import Replica
-from sawlog.simulation.cluster_profile import FLUSH_BY_SYSTEM, Cleanup, ClusterProfile
+from sawlog.simulation.cluster_profile import Cleanup, ClusterProfile
 from sawlog.simulation.simulated_disk import SimulatedDisk
+from sawlog.simulation.simulated_store import SimulatedStore
 from sawlog.simulation.world.faults import Fault, FaultKind
 from sawlog.storage.cleaner.log_cleaner import LogCleaner
 from sawlog.storage.cleaner.offset_map import OffsetMap
@@ -36,109 +37,20 @@ from sawlog.storage.log_directory import LogDirectory
 from sawlog.storage.producer_state import ProducerStates
 from sawlog.storage.producer_state_store import ProducerStateStore
 from sawlog.storage.retention_policy import RetentionPolicy
-
-DURATION_MS = 14_000
-ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
-PLAIN = ClusterProfile()
-FLUSHED_BY_SYSTEM = ClusterProfile(FLUSH_BY_SYSTEM)
-
-Plant = Callable[[pytest.MonkeyPatch], None]
-
-
-@dataclass(frozen=True, slots=True)
-class PlantedBug:
-    """`faults` is None for the plan of the seed."""
-
-    name: str
-    guarantees: frozenset[str]
-    plant: Plant
-    faults: list[Fault] | None
-    seed: int
-    profile: ClusterProfile
-
-
-BUGS: dict[str, PlantedBug] = {}
-
-
-def bug(
-    *guarantees: str,
-    faults: list[Fault] | None = None,
-    seed: int = 0,
-    profile: ClusterProfile = PLAIN,
-) -> Callable[[Plant], Plant]:
-    def add(plant: Plant) -> Plant:
-        BUGS[plant.__name__] = PlantedBug(
-            plant.__name__, frozenset(guarantees), plant, faults, seed, profile
-        )
-        return plant
-
-    return add
-
-
-def repeated(kind: FaultKind, *, every_ms: int = 2_000, duration_ms: int = 300) -> list[Fault]:
-    """The same fault again and again, on one broker after the other."""
-    return [
-        Fault(
-            1_000 + place * every_ms, kind, NodeId(place % 3 + 1), duration_ms, (place + 1) % 3 + 1
-        )
-        for place in range((DURATION_MS - 2_000) // every_ms)
-    ]
-
-
-DIVERGENCE = [Fault(1_000, FaultKind.ISOLATION, ONE, 9_000)]
-"""A leader appends alone, without a session, while another one is elected."""
-
-LONE_EPOCH = [
-    Fault(980, FaultKind.CUT_TWO_WAY, ONE, 9_000, 2),
-    Fault(980, FaultKind.CUT_TWO_WAY, ONE, 9_000, 3),
-    Fault(1_000, FaultKind.EXPIRED_SESSION, TWO, 0),
-    Fault(1_100, FaultKind.ISOLATION, ONE, 9_000),
-]
-"""Broker 1 is elected while it is cut off: no other broker gets a record of its epoch."""
-
-DEAF_FOLLOWERS = [
-    fault
-    for place in range(6)
-    for fault in (
-        Fault(1_000 + 2_000 * place, FaultKind.SUSPENDED_SESSION, NodeId(place % 3 + 1), 1_500),
-        Fault(1_200 + 2_000 * place, FaultKind.KILL, NodeId((place + 1) % 3 + 1), 50),
-    )
-]
-"""A leader restarts at once and leads again; a follower does not hear of the new epoch."""
-
-
-OLD_WATERMARKS = [
-    Fault(1_000, FaultKind.KILL, THREE, 7_500),
-    Fault(8_400, FaultKind.POWER_LOSS, ONE, 200),
-    Fault(8_400, FaultKind.POWER_LOSS, TWO, 250),
-]
-"""A follower comes back behind the others, after its session; then these restart with their
-watermark checkpoints."""
-LOST_ANSWERS = [
-    fault
-    for place in range(7)
-    for fault in (
-        Fault(1_060 + 1_800 * place, FaultKind.EXPIRED_SESSION, NodeId(place % 3 + 1), 0),
-        Fault(
-            1_080 + 1_806 * place, FaultKind.SUSPENDED_SESSION, NodeId((place + 1) % 3 + 1), 1_500
-        ),
-        Fault(
-            1_084 + 1_803 * place, FaultKind.SUSPENDED_SESSION, NodeId((place + 2) % 3 + 1), 1_500
-        ),
-        Fault(
-            1_120 + 1_806 * place,
-            FaultKind.CUT_TWO_WAY,
-            NodeId(place % 3 + 1),
-            1_000,
-            (place + 1) % 3 + 1,
-        ),
-    )
-]
-"""A broker rejoins in-sync sets while their leaders lose the connections to the store."""
-
-EMPTY_AT_THE_EXPIRY = [Fault(1_000, FaultKind.EMPTY_DISK, ONE, 5_994)]
-"""A broker registers with an empty disk as its session expires, before the controller reacts."""
-
+from support.simulation.planted_bug import FLUSHED_BY_SYSTEM, bug
+from support.simulation.planted_faults import (
+    DEAF_FOLLOWERS,
+    DIVERGENCE,
+    EMPTY_AT_THE_EXPIRY,
+    LONE_EPOCH,
+    LOST_ANSWERS,
+    OLD_WATERMARKS,
+    ONE,
+    SLEEPING_LEADERS,
+    THREE,
+    TWO,
+    repeated,
+)
 
 # Commits and acknowledgements
 
@@ -207,6 +119,11 @@ def acknowledgement_below_min_insync_replicas(patch: pytest.MonkeyPatch) -> None
     patch.setattr(Replica, "is_under_min_isr", False)
 
 
+@bug("19", faults=[])
+def last_stable_offset_is_the_log_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Replica, "last_stable_offset", property(lambda self: self.log.end_offset))
+
+
 @bug("2", "3", faults=repeated(FaultKind.POWER_LOSS_OF_ALL, every_ms=4_000))
 def disk_that_forgets_syncs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimulatedDisk, "sync", lambda *_: None)
@@ -263,6 +180,23 @@ def epoch_cache_is_not_truncated(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaderEpochs, "truncate_end", lambda *_: False)
 
 
+@bug("10", profile=ClusterProfile(cleanup=Cleanup.DELETE_RECORDS), faults=[], words="its batches")
+def epoch_cache_keeps_deleted_epochs(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LeaderEpochs, "truncate_start", lambda *_: False)
+
+
+@bug("11", faults=DIVERGENCE, words="truncated to")
+def truncation_of_records_that_the_leader_has(patch: pytest.MonkeyPatch) -> None:
+    """A deposed leader, out of the in-sync set, removes more than what it appended alone."""
+    truncate = Follower.truncate
+
+    def truncate_too_far(self: Follower, diverging: Any) -> None:
+        truncate(self, diverging)
+        self.log.truncate(max(self.log.start_offset, self.log.end_offset - 3))
+
+    patch.setattr(Follower, "truncate", truncate_too_far)
+
+
 @bug("18", faults=DIVERGENCE)
 def producer_state_survives_truncation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerStateStore, "truncate", lambda *_: None)
@@ -293,6 +227,44 @@ def in_sync_set_is_written_without_a_version(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(isr_changes, "SetData", lambda path, data, _: SetData(path, data))
 
 
+@bug("12", faults=SLEEPING_LEADERS, seed=1, words="it had seen")
+def in_sync_set_is_written_over_a_state_that_was_not_read(patch: pytest.MonkeyPatch) -> None:
+    """The version is that of the stored state, the rest comes from the view."""
+    trees: list[Any] = []
+    begin = IsrChanges.__init__
+
+    def begin_with_tree(self: IsrChanges, member: Any) -> None:
+        begin(self, member)
+        trees.append(member.store._service.tree)
+
+    def with_stored_version(path: str, data: bytes, version: int) -> SetData:
+        stat = trees[-1].exists(path)
+        return SetData(path, data, version if stat is None else stat.version)
+
+    patch.setattr(IsrChanges, "__init__", begin_with_tree)
+    patch.setattr(isr_changes, "SetData", with_stored_version)
+
+
+@bug(
+    "7",
+    faults=repeated(FaultKind.EXPIRED_SESSION, every_ms=700),
+    words="before it fetched in epoch",
+)
+def follower_joins_without_a_fetch_in_the_epoch(patch: pytest.MonkeyPatch) -> None:
+    """A new leader takes all live replicas into the set."""
+    begin = Leader.__init__
+
+    def begin_with_all(self: Leader, *args: Any, **options: Any) -> None:
+        begin(self, *args, **options)
+        for node, broker in self._context.live_brokers().items():
+            if node in self.followers and self.in_sync.member(node) is None and self._may_change():
+                member = InSyncMember(node, broker.epoch, broker.directory_id)
+                self._begin(self.in_sync.adding(member), joined=node)
+
+    patch.setattr(Leader, "__init__", begin_with_all)
+    patch.setattr(Leader, "_may_join", lambda *_: True)
+
+
 @bug("7", faults=repeated(FaultKind.POWER_LOSS, duration_ms=5_000))
 def follower_joins_before_it_caught_up(patch: pytest.MonkeyPatch) -> None:
     expand, reached = Leader.expand, FollowerProgress.reached
@@ -306,7 +278,7 @@ def follower_joins_before_it_caught_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "expand", expand_early)
 
 
-@bug("7", faults=OLD_WATERMARKS, seed=1)
+@bug("7", faults=OLD_WATERMARKS, seed=1, words="the epoch begins at")
 def follower_joins_below_the_start_of_the_epoch(patch: pytest.MonkeyPatch) -> None:
     """KAFKA-7128."""
     expand = Leader.expand
@@ -378,7 +350,77 @@ def fetch_of_another_epoch_updates_progress(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "check_epoch", lambda *_: None)
 
 
+@bug(
+    "14",
+    faults=[
+        Fault(900, FaultKind.SLOW_NETWORK, ONE, 13_000),
+        *repeated(FaultKind.KILL, every_ms=400, duration_ms=50),
+    ],
+    seed=1,
+    words="counts a fetch",
+)
+def fetch_of_an_earlier_broker_epoch_counts(patch: pytest.MonkeyPatch) -> None:
+    """KIP-903."""
+
+    def count(self: Leader, fetch: FollowerFetch, *, leader_end_offset: int) -> None:
+        progress, now_ms = self.followers[fetch.node], self._context.clock.monotonic_ms()
+        if progress.broker_epoch >= 0 and fetch.broker_epoch != progress.broker_epoch:
+            progress.restarted(fetch.broker_epoch, is_member=fetch.node in self._maximal)
+        progress.fetched(
+            fetch, leader_end_offset=leader_end_offset, by_flush=self._by_flush, now_ms=now_ms
+        )
+
+    patch.setattr(Leader, "fetched", count)
+
+
 # Elections
+
+
+@bug("14", faults=repeated(FaultKind.EXPIRED_SESSION), words="controller epoch")
+def state_of_an_earlier_controller_epoch_replaces_a_newer_one(patch: pytest.MonkeyPatch) -> None:
+    next_state = controller_steps.next_state
+
+    def next_of_earlier_epoch(electorate: Any, replicas: Any, old: Any) -> Any:
+        new = next_state(electorate, replicas, old)
+        return None if new is None else new._replace(controller_epoch=old.controller_epoch - 1)
+
+    patch.setattr(controller_steps, "next_state", next_of_earlier_epoch)
+
+
+@bug("13", faults=[], words="in one multi")
+def controller_is_elected_in_two_writes(patch: pytest.MonkeyPatch) -> None:
+    multi = SimulatedStore.multi
+
+    def multi_one_by_one(self: SimulatedStore, operations: Any, done: Any, **more: Any) -> None:
+        if any(each.path == znodes.CONTROLLER for each in operations):
+            multi(self, operations[:1], lambda _: multi(self, operations[1:], done, **more))
+        else:
+            multi(self, operations, done, **more)
+
+    patch.setattr(SimulatedStore, "multi", multi_one_by_one)
+
+
+@bug("13", faults=repeated(FaultKind.KILL, duration_ms=8_000), words="without the controller's")
+def controller_shrinks_without_its_epoch(patch: pytest.MonkeyPatch) -> None:
+    """Only elections check it."""
+    multi = SimulatedStore.multi
+
+    def multi_without_check(self: SimulatedStore, operations: Any, done: Any, **more: Any) -> None:
+        shrinks = [each for each in operations if is_shrink(self, each)]
+        others = [each for each in operations if each not in shrinks]
+        if shrinks and others and others[0].path == znodes.CONTROLLER_EPOCH:
+            multi(self, shrinks, lambda _: None)
+            operations = others
+        multi(self, operations, done, **more)
+
+    def is_shrink(store: SimulatedStore, operation: Any) -> bool:
+        if not isinstance(operation, SetData) or not operation.path.endswith("/state"):
+            return False
+        epoch = json.loads(operation.data)["leader_epoch"]
+        stored = znodes.decode_state(store._service.tree.get(operation.path))
+        return bool(epoch == stored.leader_epoch)
+
+    patch.setattr(SimulatedStore, "multi", multi_without_check)
 
 
 @bug("13", faults=repeated(FaultKind.KILL, duration_ms=4_000))
@@ -435,6 +477,12 @@ def coordinator_keeps_its_state_without_its_partition(patch: pytest.MonkeyPatch)
     patch.setattr(GroupCoordinator, "resign", lambda *_: None)
     patch.setattr(CoordinatorRuntime, "_fail", lambda *_: None)
     patch.setattr(CoordinatorPartition, "_check_epoch", lambda _: None)
+
+
+@bug("17", faults=repeated(FaultKind.EXPIRED_SESSION), words="the coordinator of epoch")
+def coordinator_stays_loaded_in_a_new_epoch(patch: pytest.MonkeyPatch) -> None:
+    """Its writes are refused, and so it does not answer wrongly; but it must not be there."""
+    patch.setattr(GroupCoordinator, "resign", lambda *_: None)
 
 
 @bug("17", faults=[Fault(1_000, FaultKind.ISOLATION, node, 12_000) for node in (ONE, TWO)])
@@ -508,3 +556,34 @@ def compaction_of_uncommitted_records(patch: pytest.MonkeyPatch) -> None:
         return int(log.end_offset)
 
     patch.setattr(LogCleaner, "_limit_offset", up_to_the_end)
+
+
+# Liveness
+
+
+@bug("liveness", faults=[], words="no response")
+def consumer_without_new_records_is_never_answered(patch: pytest.MonkeyPatch) -> None:
+    expire = fetch._Fetch.expire
+
+    def expire_of_followers(self: Any) -> None:
+        if self._replica_id >= 0:
+            expire(self)
+
+    patch.setattr(fetch._Fetch, "expire", expire_of_followers)
+
+
+@bug(
+    "liveness",
+    faults=repeated(FaultKind.EXPIRED_SESSION),
+    profile=ClusterProfile(classic_members=1),
+    words="has committed",
+)
+def group_does_not_move_to_another_coordinator(patch: pytest.MonkeyPatch) -> None:
+    """The coordinator of a later leader epoch refuses every commit."""
+    lead = GroupCoordinator.lead
+
+    def lead_first(self: GroupCoordinator, partition: Replica) -> None:
+        if partition.leader_epoch == 0:
+            lead(self, partition)
+
+    patch.setattr(GroupCoordinator, "lead", lead_first)

@@ -20,12 +20,17 @@ from sawlog.simulation.clients.group_member import HEARTBEAT_MS, GroupMember
 ASSIGNOR = "dealt"
 SESSION_TIMEOUT_MS = 6_000
 REBALANCE_TIMEOUT_MS = 6_000
+METADATA_SHARE = 0.3
+"""How often a heartbeat is followed by a look at the metadata."""
 JOIN_TIMEOUT_MS = 10_000
 """A JoinGroup is answered once all members have joined, or the rebalance timeout is over."""
 
 
 class ClassicMember(GroupMember):
-    """Gives up its partitions before each join, after a last commit. Generation 0 is none."""
+    """Gives up its partitions before each join, after a last commit. Generation 0 is none. The
+    leader of the group joins again when the topic has more partitions than it has dealt."""
+
+    _dealt: frozenset[int] = frozenset()
 
     @property
     def _identity(self) -> tuple[str | None, int]:
@@ -40,9 +45,14 @@ class ClassicMember(GroupMember):
 
     def _heard(self, response: Any) -> None:
         code = None if response is None else response.error_code
-        if code == ErrorCode.NONE:
+        if code == ErrorCode.NONE and self._dealt and self._dealt != self.leaders.keys():
+            self._rejoin()
+        elif code == ErrorCode.NONE:
             self._commit()
-            self._beat_later(HEARTBEAT_MS)
+            if self.generator.random() < METADATA_SHARE:
+                self.refresh(self._beat)
+            else:
+                self._beat_later(HEARTBEAT_MS)
         elif code == ErrorCode.REBALANCE_IN_PROGRESS:
             self._commit()
             self._rejoin()
@@ -93,6 +103,7 @@ class ClassicMember(GroupMember):
     def _sync(self, coordinator: NodeId, joined: Any) -> None:
         """Fetch the assignment of a generation; its leader sends the assignments of all."""
         is_leader = joined.leader == joined.member_id
+        dealt = frozenset(self.leaders)
         request = SyncGroupRequest(
             self._group,
             joined.generation_id,
@@ -110,6 +121,7 @@ class ClassicMember(GroupMember):
                 self._failed(code)
                 return
             self._epoch = joined.generation_id
+            self._dealt = dealt if is_leader else frozenset()
             topics = read_assignment(response.assignment).assigned_partitions
             self._assign(index for topic in topics for index in topic.partitions)
             self._beat_later(HEARTBEAT_MS)

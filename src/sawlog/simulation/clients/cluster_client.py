@@ -55,7 +55,11 @@ class ClusterClient:
             host = self._cluster.nodes[node].host
             connection = self._connections[node, purpose] = self._peers.connect(host, PORT)
 
+        requests = self._cluster.requests
+        number = requests.sent(f"{type(request).__name__} of {self.name} to broker {node}")
+
         def done(response: Message | PeerError) -> None:
+            requests.ended(number, response if isinstance(response, PeerError) else None)
             answered(None if isinstance(response, PeerError) else response)
 
         connection.send(request, done, timeout_ms=timeout_ms)

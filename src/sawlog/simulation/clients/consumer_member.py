@@ -15,16 +15,17 @@ FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
 
 class ConsumerMember(GroupMember):
-    """Epoch 0 is a member that is about to join. Commits follow the heartbeats."""
+    """Epoch 0 is a member that is about to join. Commits follow the heartbeats. After a heartbeat
+    without a response the next one is full, as those of real clients: an assignment may be lost."""
 
     _lives = 0
+    _is_full = True
 
     @property
     def _identity(self) -> tuple[str | None, int]:
         return self._member_id, self._epoch
 
     def _talk(self, coordinator: NodeId) -> None:
-        is_joining = self._epoch == 0
         self._member_id = f"{self.name}-{self._lives}"
         owned = [TopicPartitions(self.topic_id, sorted(self._readers))] if self._readers else []
         request = ConsumerGroupHeartbeatRequest(
@@ -32,13 +33,14 @@ class ConsumerMember(GroupMember):
             self._member_id,
             self._epoch,
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
-            subscribed_topic_names=[self.topic] if is_joining else None,
+            subscribed_topic_names=[self.topic] if self._is_full else None,
             topic_partitions=owned,
         )
         self.send(coordinator, request, self._answered)
 
     def _answered(self, response: Any) -> None:
         code = None if response is None else response.error_code
+        self._is_full = code != ErrorCode.NONE
         if code == ErrorCode.NONE:
             self._epoch = response.member_epoch
             if response.assignment is not None:

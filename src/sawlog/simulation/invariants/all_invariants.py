@@ -11,7 +11,9 @@ from sawlog.simulation.invariants.in_sync_replicas import InSyncReplicas
 from sawlog.simulation.invariants.leader_epochs import EpochCache, LeaderEpochsIncrease
 from sawlog.simulation.invariants.observer import Invariant
 from sawlog.simulation.invariants.producer_states import RebuiltProducerStates
+from sawlog.simulation.invariants.refused_epochs import RefusedEpochs
 from sawlog.simulation.invariants.store_writes import StoreWrites
+from sawlog.simulation.invariants.truncations import Truncations
 from sawlog.simulation.invariants.watermarks import Watermarks
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 def all_invariants(cluster: "SimulatedCluster", profile: ClusterProfile) -> list[Invariant]:
     """New checkers for one run; they remember what they have seen of it."""
     return [
+        StoreWrites(cluster),
         CommittedRecords(),
         CompactedRecords(),
         InSyncReplicas(cluster),
@@ -28,7 +31,8 @@ def all_invariants(cluster: "SimulatedCluster", profile: ClusterProfile) -> list
         Watermarks(),
         LeaderEpochsIncrease(),
         EpochCache(),
+        Truncations(cluster),
         RecordedProgress(cluster),
+        RefusedEpochs(),
         RebuiltProducerStates(is_cleaned=profile.cleanup is not Cleanup.NONE),
-        StoreWrites(cluster),
     ]

@@ -47,13 +47,41 @@ class InSyncMembers(NoInvariant):
                 f"earlier epoch {member.broker_epoch}; it is {broker.epoch} now",
             )
         replica, committed = self._replica(change, member), change.partition.high_watermark
-        if replica is not None and self._reached(replica) < committed:
+        if replica is None:
+            return
+        if replica.leader_epoch < change.now.leader_epoch:
+            raise Violation(
+                "7",
+                f"{change.partition.key}: broker {member.node} joined the in-sync set before it "
+                f"fetched in epoch {change.now.leader_epoch}: it is in {replica.leader_epoch}",
+            )
+        start_offset = self._start_offset(change)
+        if self._reached(replica) < start_offset and replica.leader_epoch == (
+            change.now.leader_epoch
+        ):
+            raise Violation(
+                "7",
+                f"{change.partition.key}: broker {member.node} joined the in-sync set with "
+                f"{self._reached(replica)} flushed (or written); the epoch begins at "
+                f"{start_offset}",
+            )
+        if self._reached(replica) < committed:
             raise Violation(
                 "7",
                 f"{change.partition.key}: broker {member.node} joined the in-sync set with "
                 f"{self._reached(replica)} flushed (or written, with flush.policy=os); {committed} "
                 "was committed",
             )
+
+    def _start_offset(self, change: StateChange) -> int:
+        """The offset at which the leader's epoch began; 0 if the leader does not run any more."""
+        key, now = change.partition.key, change.now
+        node = self._cluster.nodes.get(now.leader)
+        broker = None if node is None else node.broker
+        replica = None if broker is None else broker.replicas.by_partition.get(key.name)
+        if replica is None or replica.leader is None or replica.topic_id != key.topic_id:
+            return 0
+        return replica.leader.start_offset if replica.leader_epoch == now.leader_epoch else 0
 
     def _reached(self, replica: "Replica") -> int:
         log = replica.log

@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from sawlog.cluster.internal_topics import is_internal
 from sawlog.replication.roles import Role
 from sawlog.simulation.invariants.committed_log import PartitionKey, batches_between
 from sawlog.simulation.invariants.no_invariant import NoInvariant
-from sawlog.simulation.invariants.observer import ReplicaChange, StateChange
+from sawlog.simulation.invariants.observer import ReplicaChange, Seen, StateChange
 from sawlog.simulation.invariants.violation import Violation
+from sawlog.storage.leader_epochs import EpochEntry, LeaderEpochs
 
 if TYPE_CHECKING:
     from sawlog.core.ids import NodeId
@@ -52,32 +54,59 @@ class LeaderEpochsIncrease(NoInvariant):
 
 
 class EpochCache(NoInvariant):
-    """Compares the cache of leader epochs with the batches that an event has appended, and looks
-    for epochs that a truncation should have removed. A directory that went offline is left out: the
-    disk failed in the middle of a truncation, and the log is never used again as it is."""
+    """Compares the cache of leader epochs with the one that the batches give. New batches extend
+    the latter; after truncations, deletions, changes of role and restarts it is rebuilt from all of
+    them. A last epoch without a batch may be missing there: a leader has not appended yet.
+
+    Compaction removes batches, so there each one that is left must have the epoch of the cache. A
+    directory that went offline is left out: the disk failed in the middle of a truncation, and the
+    log is never used again as it is."""
+
+    def __init__(self) -> None:
+        self._rebuilt: dict[tuple[NodeId, PartitionKey], LeaderEpochs] = {}
 
     def replica_changed(self, change: ReplicaChange) -> None:
-        if change.node.is_offline:
+        log, before, now = change.replica.log, change.before, change.now
+        if change.node.is_offline or log.is_closed:
             return
-        before, now = change.before, change.now
-        start = 0 if before is None else min(before.end_offset, now.end_offset)
-        entries = change.replica.log.epochs.entries
-        is_truncated = before is not None and before.truncations != now.truncations
-        latest = entries[-1].start_offset if entries and now.role is Role.FOLLOWER else -1
-        if is_truncated and latest >= now.end_offset > 0:
-            raise Violation(
-                "10", f"{change} was truncated to {now.end_offset}, its cache not: {entries}"
-            )
-        if start == now.end_offset:
-            return
-        for batch in batches_between(change.replica.log, start, now.end_offset):
-            known = -1
-            for entry in entries:
-                if entry.start_offset <= max(batch.base_offset, now.start_offset):
-                    known = entry.epoch
-            if known != batch.leader_epoch:
+        key = (change.node.id, change.partition.key)
+        start = now.start_offset
+        if before is not None and _has_only_grown(before, now):
+            start = before.end_offset
+        else:
+            self._rebuilt[key] = LeaderEpochs()
+        rebuilt = self._rebuilt[key]
+        for batch in batches_between(log, start, now.end_offset):
+            rebuilt.assign(batch.leader_epoch, max(batch.base_offset, now.start_offset))
+            if log.epochs.epoch_at(max(batch.base_offset, now.start_offset)) != batch.leader_epoch:
                 raise Violation(
                     "10",
-                    f"{change}: the batch at {batch.base_offset} has epoch "
-                    f"{batch.leader_epoch}, the cache says {known}: {entries}",
+                    f"{change}: the batch at {batch.base_offset} has epoch {batch.leader_epoch}, "
+                    f"the cache {log.epochs.entries}",
                 )
+        if not _may_be_compacted(change) and _used(log.epochs.entries, now) != rebuilt.entries:
+            raise Violation(
+                "10",
+                f"{change}: the cache has {log.epochs.entries}, its batches {rebuilt.entries}",
+            )
+
+
+def _has_only_grown(before: Seen, now: Seen) -> bool:
+    return (
+        before.role is now.role
+        and before.leader_epoch == now.leader_epoch
+        and before.truncations == now.truncations
+        and before.start_offset == now.start_offset
+    )
+
+
+def _used(entries: tuple[EpochEntry, ...], now: Seen) -> tuple[EpochEntry, ...]:
+    """The entries without a last one that has no batch: the epoch of a leader that has not appended
+    yet, or that of the last record if all are deleted."""
+    is_unused = bool(entries) and entries[-1].start_offset >= now.end_offset
+    may_be_unused = now.role is not Role.FOLLOWER or now.start_offset == now.end_offset
+    return entries[:-1] if is_unused and may_be_unused else entries
+
+
+def _may_be_compacted(change: ReplicaChange) -> bool:
+    return change.partition.is_compacted or is_internal(change.partition.key.name.topic)

@@ -1,19 +1,24 @@
-"""Liveness: after all faults heal, in-sync sets are full, and writes to all partitions succeed."""
+"""Liveness: after all faults heal, in-sync sets are full, writes to all partitions succeed, groups
+commit what was written, and every request gets its response."""
+
+from collections.abc import Collection, Iterator
 
 from sawlog.cluster.metadata_image import NO_NODE
-from sawlog.simulation.history.history import History, Outcome
-from sawlog.simulation.invariants.observer import Observer
+from sawlog.simulation.history.history import History, Outcome, Write
+from sawlog.simulation.invariants.violation import Violation
 from sawlog.simulation.world.simulated_cluster import SimulatedCluster
 
 
 class Liveness:
     """Judges a cluster from the moment in which its faults healed."""
 
-    def __init__(self, cluster: SimulatedCluster, observer: Observer, history: History) -> None:
+    def __init__(
+        self, cluster: SimulatedCluster, history: History, groups: Collection[str]
+    ) -> None:
+        """`groups` are those that have members."""
         self._cluster = cluster
-        self._observer = observer
         self._history = history
-        self._healed_ms = cluster.schedule.monotonic_ms()
+        self._groups = groups
         self._next_check_ms = 0
         self._writes_before = len(history.writes)
 
@@ -41,12 +46,42 @@ class Liveness:
                     return f"{topic.name}-{index} is still being reassigned: {state}"
                 if set(state.isr) != set(state.replicas):
                     return f"{topic.name}-{index} has the in-sync set {state.isr}: {state}"
-        acknowledged = {
-            write.partition
-            for write in self._history.writes[self._writes_before :]
-            if write.outcome is Outcome.ACKNOWLEDGED
-        }
+        return self._missing_writes() or self._missing_commits()
+
+    def _missing_writes(self) -> str:
+        acknowledged = {write.partition for write in self._acknowledged()}
         wanted = {write.partition for write in self._history.writes}
         if wanted - acknowledged:
             return f"no write to the partitions {sorted(wanted - acknowledged)} was acknowledged"
         return ""
+
+    def _missing_commits(self) -> str:
+        """Say which group has not read one of the records that were written since."""
+        first: dict[int, int] = {}
+        for write in self._acknowledged():
+            if write.offset >= 0:
+                first.setdefault(write.partition, write.offset)
+        for group in sorted(self._groups):
+            for partition, offset in sorted(first.items()):
+                committed = self._history.committed.get((group, partition), -1)
+                if committed <= offset:
+                    return (
+                        f"{group} has committed {committed} of partition {partition}, where "
+                        f"{offset} was written since"
+                    )
+        return ""
+
+    def _acknowledged(self) -> Iterator[Write]:
+        """The writes since all faults healed that succeeded."""
+        for write in self._history.writes[self._writes_before :]:
+            if write.outcome is Outcome.ACKNOWLEDGED:
+                yield write
+
+    def check_requests(self, since_ms: int) -> None:
+        """Check that every request that was sent since then got a response."""
+        requests = self._cluster.requests
+        failed = requests.last_unanswered
+        if failed is not None and failed.sent_ms >= since_ms:
+            raise Violation("liveness", f"no response: {failed.text}, sent at {failed.sent_ms} ms")
+        for each in requests.open.values():
+            raise Violation("liveness", f"no response yet: {each.text}, sent at {each.sent_ms} ms")

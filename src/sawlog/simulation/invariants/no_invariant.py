@@ -1,6 +1,6 @@
 """The base of invariants that look at one kind of change only."""
 
-from sawlog.simulation.invariants.observer import ReplicaChange, StateChange
+from sawlog.simulation.invariants.observer import ReplicaChange, StateChange, StoreWrite
 
 
 class NoInvariant:
@@ -11,3 +11,6 @@ class NoInvariant:
 
     def state_changed(self, change: StateChange) -> None:
         """Accept the change."""
+
+    def store_written(self, write: StoreWrite) -> None:
+        """Accept the write."""

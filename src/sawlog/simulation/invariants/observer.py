@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from sawlog.cluster import znodes
 from sawlog.cluster.store_tree import DELETED, Change
 from sawlog.core.ids import NodeId, PartitionIndex, TopicName, TopicPartition
-from sawlog.core.store import Operation
+from sawlog.core.store import Create, Operation
 from sawlog.replication.replica import Replica
 from sawlog.replication.roles import Role
 from sawlog.simulation.invariants.committed_log import CommittedLog, PartitionKey
@@ -19,6 +19,8 @@ from sawlog.simulation.invariants.committed_log import CommittedLog, PartitionKe
 if TYPE_CHECKING:
     from sawlog.simulation.world.simulated_cluster import SimulatedCluster
     from sawlog.simulation.world.simulated_node import SimulatedNode
+
+_BROKERS = f"{znodes.BROKER_IDS}/"
 
 
 class Seen(NamedTuple):
@@ -70,16 +72,26 @@ def _commits(before: Seen | None, now: Seen) -> bool:
     return now.role is Role.LEADER or (was_leader and now.role is Role.CLOSED)
 
 
+class StoreWrite(NamedTuple):
+    """A multi that landed; `session` is the store session of the writer, and `controller` that of
+    the controller after it, 0 without one. `writer` is the broker of the session, also of one that
+    has ended; None before its first registration."""
+
+    operations: Sequence[Operation]
+    session: int
+    controller: int
+    writer: NodeId | None
+
+
 class StateChange(NamedTuple):
-    """A write of a partition's state node; `session` is the store session of the writer, and
-    `controller` that of the controller at that moment, 0 without one."""
+    """A write of a partition's state node. `seen_version` is the newest version of the node that
+    the broker of the writer has read or written by itself; None if its process is gone."""
 
     partition: CommittedLog
     before: znodes.PartitionState | None
     now: znodes.PartitionState
-    operations: Sequence[Operation]
-    session: int
-    controller: int
+    write: StoreWrite
+    seen_version: int | None
 
 
 class Invariant(Protocol):
@@ -89,6 +101,14 @@ class Invariant(Protocol):
 
     def state_changed(self, change: StateChange) -> None: ...
 
+    def store_written(self, write: StoreWrite) -> None: ...
+
+
+class BrokerInvariant(Protocol):
+    """Raises Violation if a broker whose code ran in an event broke a promise."""
+
+    def broker_ran(self, node: "SimulatedNode") -> None: ...
+
 
 class Observer:
     """Keeps the last known state of all replicas, and the truth about all partitions."""
@@ -97,14 +117,18 @@ class Observer:
         self,
         cluster: "SimulatedCluster",
         invariants: Sequence[Invariant],
+        broker_invariants: Sequence[BrokerInvariant] = (),
         *,
         is_compacted: bool = False,
     ) -> None:
         self._cluster = cluster
         self._is_compacted = is_compacted
         self._invariants = invariants
+        self._broker_invariants = broker_invariants
         self._seen: dict[NodeId, dict[PartitionKey, tuple[Replica, Seen]]] = {}
+        self._writes: list[StoreWrite] = []
         self._states: list[StateChange] = []
+        self._brokers: dict[int, NodeId] = {}  # by session
         self.partitions: dict[PartitionKey, CommittedLog] = {}
         cluster.service.on_write = self._store_written
         cluster.on_end = self._process_ends
@@ -117,8 +141,14 @@ class Observer:
                 self._seen.pop(node_id, None)
                 continue
             self._look_at(node, list(node.broker.replicas.by_partition.values()))
-        if self._states:
+            for each in self._broker_invariants:
+                each.broker_ran(node)
+        if self._writes:
+            writes, self._writes = self._writes, []
             states, self._states = self._states, []
+            for write in writes:
+                for invariant in self._invariants:
+                    invariant.store_written(write)
             for state in states:
                 self._state_changed(state)
 
@@ -179,23 +209,43 @@ class Observer:
     def _store_written(
         self, operations: Sequence[Operation], session: int, changes: Sequence[Change]
     ) -> None:
+        tree = self._cluster.service.tree
+        for operation in operations:
+            if isinstance(operation, Create) and operation.path.startswith(_BROKERS):
+                self._brokers[session] = NodeId(int(operation.path[len(_BROKERS) :]))
+        stat = tree.exists(znodes.CONTROLLER)
+        controller = 0 if stat is None else stat.owner
+        write = StoreWrite(operations, session, controller, self._brokers.get(session))
+        self._writes.append(write)
         for change in changes:
             parts = change.path.split("/")
             if change.kind == DELETED or len(parts) != 7 or parts[6] != "state":
                 continue
-            tree = self._cluster.service.tree
             node = tree.get(change.path)
             topic = tree.get(znodes.topic_path(parts[3]))
             name = TopicPartition(TopicName(parts[3]), PartitionIndex(int(parts[5])))
             key = PartitionKey(name, znodes.decode_assignment(topic).topic_id)
             partition = self.partition(key)
             now = znodes.decode_state(node)
-            stat = tree.exists(znodes.CONTROLLER)
-            controller = 0 if stat is None else stat.owner
-            self._states.append(
-                StateChange(partition, partition.stored, now, operations, session, controller)
-            )
+            seen_version = self._seen_version(write, key)
+            self._states.append(StateChange(partition, partition.stored, now, write, seen_version))
             partition.stored = now
+
+    def _seen_version(self, write: StoreWrite, key: PartitionKey) -> int | None:
+        """The newest version of a partition's state that the writer of it has seen."""
+        node = None if write.writer is None else self._cluster.nodes[write.writer]
+        if node is None or node.broker is None or node.store is None:
+            return None
+        if node.store.session_id != write.session:
+            return None
+        view = node.broker.components.member.view
+        topic = view.topics.get(key.name.topic)
+        state = None if topic is None else topic.states.get(key.name.partition)
+        if not view.is_loaded or state is None:
+            return None
+        replica = node.broker.replicas.by_partition.get(key.name)
+        leader = None if replica is None else replica.leader
+        return max(state.version, -1 if leader is None else leader.in_sync.partition_epoch)
 
     def _state_changed(self, change: StateChange) -> None:
         before, now = change.before, change.now

@@ -1,6 +1,5 @@
-"""Guarantees 6 and 11: a leader's watermark never goes back, and truncation spares what is below.
-
-A truncation never removes a batch that was committed and that the replica had.
+"""Guarantees 6 and 19: a leader's watermark never goes back, and the last stable offset never
+passes it. Without transactions both are the same.
 """
 
 from sawlog.simulation.invariants.no_invariant import NoInvariant
@@ -11,6 +10,12 @@ from sawlog.simulation.invariants.violation import Violation
 class Watermarks(NoInvariant):
     def replica_changed(self, change: ReplicaChange) -> None:
         before, now = change.before, change.now
+        if change.replica.last_stable_offset > now.high_watermark:
+            raise Violation(
+                "19",
+                f"{change}: the last stable offset {change.replica.last_stable_offset} is above "
+                f"the watermark {now.high_watermark}",
+            )
         if before is None:
             return
         leads_on = change.leads and before.leader_epoch == now.leader_epoch
@@ -20,10 +25,3 @@ class Watermarks(NoInvariant):
                 f"{change}: the watermark went back from {before.high_watermark} to "
                 f"{now.high_watermark} in epoch {now.leader_epoch}",
             )
-        if now.truncations != before.truncations and change.is_in_sync:
-            committed = change.partition.high_watermark
-            if now.end_offset < min(committed, before.end_offset):
-                raise Violation(
-                    "11",
-                    f"{change}: truncated to {now.end_offset}, below the watermark {committed}",
-                )

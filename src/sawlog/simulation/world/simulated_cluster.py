@@ -12,6 +12,7 @@ from sawlog.core.ids import NodeId
 from sawlog.simulation.schedule import Schedule
 from sawlog.simulation.simulated_network import SimulatedNetwork
 from sawlog.simulation.simulated_store import StoreService
+from sawlog.simulation.world.request_log import RequestLog
 from sawlog.simulation.world.simulated_node import SimulatedNode
 from sawlog.simulation.world.trace import Trace
 
@@ -23,6 +24,10 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "replica.lag.time.max.ms": "3000",
     "group.initial.rebalance.delay.ms": "100",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
     "log.retention.check.interval.ms": "60000",
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
 }
@@ -42,6 +47,7 @@ class SimulatedCluster:
         self.trace = Trace(self.schedule)
         self.service = StoreService(self.schedule, seed + 1, session_timeout_ms=SESSION_TIMEOUT_MS)
         self.network = SimulatedNetwork(self.schedule, seed + 2)
+        self.requests = RequestLog(self.schedule)
         self.touched: set[NodeId] = set()
         self.on_end: Callable[[SimulatedNode], None] | None = None
         """Called with a broker whose process is about to end."""

@@ -14,6 +14,7 @@ from sawlog.simulation.history.checks import check_history
 from sawlog.simulation.history.history import Outcome
 from sawlog.simulation.invariants.acknowledgements import Acknowledgements
 from sawlog.simulation.invariants.all_invariants import all_invariants
+from sawlog.simulation.invariants.coordinators import Coordinators
 from sawlog.simulation.invariants.deleted_records import DeletedRecords
 from sawlog.simulation.invariants.liveness import Liveness
 from sawlog.simulation.invariants.observer import Observer
@@ -27,6 +28,8 @@ START_MS = 60_000
 """How long a cluster without faults may take to serve."""
 RECOVERY_MS = 120_000
 """How long a healed cluster may take to be whole again."""
+WHOLE_MS = 1_000
+"""How long clients go on with a cluster that is whole again: each request must be answered."""
 MAX_EVENTS = 2_000_000
 
 
@@ -90,7 +93,9 @@ class Simulation:
         self.workload.history.on_acknowledged = acknowledgements.acknowledged
         deleted = DeletedRecords(TOPIC, self.profile.cleanup, self.workload.deleted)
         invariants = [*all_invariants(self.cluster, self.profile), deleted, acknowledgements]
-        self.observer = Observer(self.cluster, invariants, is_compacted=self.profile.is_compacted)
+        self.observer = Observer(
+            self.cluster, invariants, [Coordinators()], is_compacted=self.profile.is_compacted
+        )
         admin = AdminClient(self.cluster, "administrator", TOPIC, seed + 67)
         self.injector = FaultInjector(
             self.cluster, self._stored_states, admin, self.workload.min_in_sync, self._factor
@@ -135,10 +140,13 @@ class Simulation:
         self.injector.schedule(self.faults)
         self._run_for(self._options.duration_ms)
         self.injector.heal()
-        liveness = Liveness(cluster, self.observer, workload.history)
+        liveness = Liveness(cluster, workload.history, workload.groups)
         self._run_until(liveness.is_whole, RECOVERY_MS, liveness.missing)
+        whole_ms = cluster.schedule.monotonic_ms()
+        self._run_for(WHOLE_MS)
         workload.stop()
         self._run_for(10_000)
+        liveness.check_requests(whole_ms)
         workload.read_everything()
         self._run_until(lambda: workload.has_read_everything, RECOVERY_MS, "all records are read")
         cluster.trace.count(repr(sorted(workload.history.last_reads.items())))

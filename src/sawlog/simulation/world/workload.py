@@ -52,6 +52,8 @@ class ClusterWorkload:
         self.deleted: dict[int, int] = {}
         """By partition: the offset up to which a client asked to delete records."""
         self.producers: list[ProducerClient] = []
+        self.groups: set[str] = set()
+        """The groups that have members."""
         self._clients: list[ClusterClient] = []
         self._last_reader: ConsumerClient | None = None
         self.has_topic = False
@@ -118,6 +120,7 @@ class ClusterWorkload:
             )
             member.start()
             self._clients.append(member)
+            self.groups.add(GROUP)
         self._clients += self.producers
         self._start_offset_reader("offsets", self._seed + 70, GROUP)
         self._start_by_profile()
@@ -132,6 +135,7 @@ class ClusterWorkload:
             member.start()
             self._clients.append(member)
         if count:
+            self.groups.add(CLASSIC_GROUP)
             self._start_offset_reader("classic-offsets", self._seed + 69, CLASSIC_GROUP)
         if self._profile.cleanup is Cleanup.DELETE_RECORDS:
             deleter = RecordDeleter(self._cluster, "deleter", TOPIC, self._seed + 68)
