@@ -13,8 +13,7 @@ IN_THE_FIRST_BATCH = 70
 
 
 def flip_a_bit(disk: "SimulatedDisk") -> None:
-    byte = disk.read_file(SEGMENT)[IN_THE_FIRST_BATCH]
-    disk.overwrite(SEGMENT, IN_THE_FIRST_BATCH, bytes([byte ^ 1]))
+    disk.flip_bit(SEGMENT, IN_THE_FIRST_BATCH, 0)
 
 
 @SEEDS

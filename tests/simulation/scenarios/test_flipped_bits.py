@@ -8,7 +8,6 @@ from random import Random as Generator
 
 from sawlog.core.ids import NodeId
 from sawlog.protocol.record_batch import batches_in, crc_matches
-from sawlog.simulation.clients.partition_reader import ConsumerClient
 from sawlog.simulation.world.faults import FaultKind
 from sawlog.simulation.world.workload import TOPIC
 from support.simulation.scenario import SEEDS, Scenario
@@ -61,7 +60,7 @@ def test_a_flipped_bit_of_a_leader_is_never_read_as_a_good_record(seed: int) -> 
     def damage() -> None:
         leader = scenario.cluster.nodes[scenario.leader()]
         scenario.injector.flip_bit(leader, 0, Generator(seed))
-        ConsumerClient(scenario.cluster, "late", TOPIC, seed).read(history)
+        scenario.workload.start_late_consumer()
 
     def lose_a_follower() -> None:
         seen_by_readers.append(history.corrupt_responses)

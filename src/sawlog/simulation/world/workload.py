@@ -145,10 +145,11 @@ class ClusterWorkload:
             admin = AdminClient(self._cluster, "config-admin", TOPIC, self._seed + 65)
             admin.set_config(OFFSETS_TOPIC, "internal.segment.bytes", "2000")
         if self._profile.cleanup is not Cleanup.NONE:
-            self._cluster.schedule.after(LATE_MS, self._start_late_consumer)
+            self._cluster.schedule.after(LATE_MS, self.start_late_consumer)
 
-    def _start_late_consumer(self) -> None:
-        """Start a consumer that finds its first records deleted or compacted."""
+    def start_late_consumer(self) -> None:
+        """Start a consumer at the first offset: its first records may be deleted, compacted or
+        corrupt."""
         if not self._is_stopped:
             consumer = ConsumerClient(self._cluster, "late-consumer", TOPIC, self._seed + 66)
             consumer.read(self.history)
