@@ -43,10 +43,11 @@ class SchemaRegistry:
         self.required_authorization: str | None = None
         self.script: Callable[[str], Answer | None] = lambda _path: None
         self.port = 0
+        self._folder = f"/{uuid.uuid4().hex}"  # clients keep the schemas of a URL, and ports recur
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://127.0.0.1:{self.port}{self._folder}"
 
     def register(self, subject: str, schema: dict[str, Any]) -> Stored:
         stored = next((one for one in self.schemas if one.schema == schema), None)
@@ -60,7 +61,8 @@ class SchemaRegistry:
         return stored
 
     def answer(self, method: str, target: str, body: Any) -> Answer:
-        parts = urlsplit(target)
+        self.requests.append(f"{method} {target.removeprefix(self._folder)}")
+        parts = urlsplit(target.removeprefix(self._folder))
         path, query = parts.path, parse_qs(parts.query)
         if (scripted := self.script(path)) is not None:
             return scripted
@@ -128,7 +130,6 @@ def running_registry() -> Iterator[SchemaRegistry]:
         def _answer(self, body: Any) -> None:
             authorization = self.headers.get("Authorization")
             registry.authorizations.add(authorization)
-            registry.requests.append(f"{self.command} {self.path}")
             if registry.required_authorization not in (None, authorization):
                 answer = Answer(401, {"error_code": 401, "message": "Unauthorized"})
             else:
