@@ -124,11 +124,12 @@ fastavro.read.LOGICAL_READERS["long-sawlog-time-micros"] = lambda data, *_: _tim
 
 def _array(column: Sequence[Any], type_: pa.DataType) -> tuple[pa.Array, list[int]]:
     """Convert values to a type; returns the array and the positions that do not fit, as nulls."""
-    column = _converted(column, type_)
-    try:
-        return pa.array(column, type_), []
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        pass
+    for convert in (False, True):  # most columns need no conversion, which takes long
+        column = _converted(column, type_) if convert else column
+        try:
+            return pa.array(column, type_), []
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            pass
     misfits: list[int] = []
     values: list[Any] = []
     for at, value in enumerate(column):

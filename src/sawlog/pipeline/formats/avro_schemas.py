@@ -13,7 +13,13 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
 from sawlog.pipeline.formats.parsed import FormatError
-from sawlog.pipeline.formats.spark_types import MAX_DIGITS, TIMESTAMP, column_name, field_column
+from sawlog.pipeline.formats.spark_types import (
+    MAX_DIGITS,
+    MAX_PARTS,
+    TIMESTAMP,
+    column_name,
+    field_column,
+)
 
 _SIMPLE = {
     "boolean": pa.bool_(),
@@ -69,8 +75,12 @@ class _Types:
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named: dict[str, Any] = dict(named)
+        self._left = MAX_PARTS
 
     def of(self, schema: Any, path: str, inside: tuple[str, ...]) -> pa.DataType:
+        self._left -= 1
+        if self._left < 0:
+            raise FormatError(f"the Avro schema has more than {MAX_PARTS} parts")
         if isinstance(schema, str) and schema in self._named:
             schema = self._named[schema]
         if isinstance(schema, str):

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from sawlog.pipeline.formats.casts import cast_apart
 from sawlog.pipeline.formats.compiled import Flags
+from sawlog.pipeline.formats.schema_inference import are_maps
 from sawlog.pipeline.formats.spark_types import is_list, type_name
 
 _INTEGERS = pa.decimal128(20, 0)
@@ -64,7 +65,7 @@ def fit(array: pa.Array, type_: pa.DataType, *, strict: bool) -> tuple[pa.Array,
         items, bad = fit(pc.list_flatten(array), type_.value_type, strict=strict)
         fitted = pa.ListArray.from_arrays(offsets, items, type=type_, mask=mask)
         return fitted, _of_parents(bad, parents, len(array))
-    if _are_maps(array.type, type_):
+    if are_maps(array.type, type_):
         return _fit_map(array, type_, strict=strict)
     if pa.types.is_float64(array.type) and pa.types.is_float32(type_):
         return _fit_floats(array)
@@ -126,10 +127,6 @@ def _of_parents(bad: Flags, parents: npt.NDArray[np.int64], count: int) -> Flags
     misfits = np.zeros(count, np.bool_)
     misfits[parents[bad]] = True
     return misfits
-
-
-def _are_maps(one: pa.DataType, other: pa.DataType) -> bool:
-    return bool(pa.types.is_map(one) and pa.types.is_map(other) and one.key_type == other.key_type)
 
 
 def _is_allowed(sent: pa.DataType, column: pa.DataType) -> bool:

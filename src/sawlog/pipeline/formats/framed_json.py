@@ -12,7 +12,7 @@ import pyarrow as pa
 from sawlog.pipeline.formats.json_format import JsonParser
 from sawlog.pipeline.formats.json_schema_columns import from_json_schema
 from sawlog.pipeline.formats.parsed import BadRow, Format, Parsed, check_options
-from sawlog.pipeline.formats.registry_framing import Frames, read_frames, split_input
+from sawlog.pipeline.formats.registry_framing import Frames, read_frames, schema_words, split_input
 from sawlog.pipeline.formats.schema_inference import merge
 from sawlog.pipeline.formats.spark_types import plain_schema
 from sawlog.pipeline.formats.value_buffers import values_of
@@ -91,7 +91,7 @@ class FramedJsonParser:
 
     def _fetch(self, schema_id: SchemaId) -> pa.Schema | str:
         assert self._client is not None
-        words = f"schema {'id' if isinstance(schema_id, int) else 'GUID'} {schema_id}"
+        words = schema_words(schema_id)
         try:
             schema = self._client.schema(schema_id)
         except UnknownSchema as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sawlog.pipeline.formats.spark_types import column_name, field_column
+from sawlog.pipeline.formats.spark_types import MAX_PARTS, column_name, field_column
 from sawlog.pipeline.registry.registry_client import Reference
 
 _SIMPLE = {
@@ -20,7 +20,6 @@ _SIMPLE = {
     "number": pa.float64(),
     "boolean": pa.bool_(),
 }
-_MAX_LEVELS = 100
 
 
 def from_json_schema(
@@ -31,7 +30,8 @@ def from_json_schema(
     `generated` are column names, in lower case, that fields cannot have.
     """
     documents = {one.name: _loaded(one.text) for one in references}
-    type_ = _Types(documents).of(_loaded(text), _loaded(text), 0)
+    document = _loaded(text)
+    type_ = _Types(documents).of(document, document, ())
     if type_ is None or not pa.types.is_struct(type_):
         return pa.schema([])
     columns: dict[str, pa.Field] = {}
@@ -49,65 +49,73 @@ def _loaded(text: str) -> Any:
 
 
 class _Types:
-    """Converts schemas; `documents` are those that others refer to by name."""
+    """Converts schemas; `documents` are those that others refer to by name.
+
+    `inside` are the ids of the schemas that contain a schema: one that contains itself has no type.
+    """
 
     def __init__(self, documents: Mapping[str, Any]) -> None:
         self._documents = documents
+        self._left = MAX_PARTS
 
-    def of(self, schema: Any, document: Any, level: int) -> pa.DataType | None:
+    def of(self, schema: Any, document: Any, inside: tuple[int, ...]) -> pa.DataType | None:
         """The type of a schema in a document; None if there is none."""
-        if not isinstance(schema, dict) or level > _MAX_LEVELS:
+        self._left -= 1
+        if not isinstance(schema, dict) or id(schema) in inside or self._left < 0:
             return None
+        inside = (*inside, id(schema))
         if isinstance(reference := schema.get("$ref"), str):
-            target, inside = self._target(reference, document)
-            return self.of(target, inside, level + 1)
+            return self.of(*self._target(reference, document), inside)
         for word in ("oneOf", "anyOf"):
             if word in schema:
-                return self._union(schema[word], document, level)
+                return self._union(schema[word], document, inside)
         kinds = schema.get("type")
         kinds = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind != "null"]
         if len(kinds) != 1:
             return None
         kind = kinds[0]
         if kind == "array":
-            items = self.of(schema.get("items"), document, level + 1)
+            items = self.of(schema.get("items"), document, inside)
             return None if items is None else pa.list_(items)
         if kind == "object" or (kind is None and ("properties" in schema or "allOf" in schema)):
-            return self._object(schema, document, level)
+            return self._object(schema, document, inside)
         return _SIMPLE.get(kind) if isinstance(kind, str) else None
 
-    def _object(self, schema: Any, document: Any, level: int) -> pa.DataType | None:
+    def _object(self, schema: Any, document: Any, inside: tuple[int, ...]) -> pa.DataType | None:
         fields: dict[str, pa.Field] = {}
-        for name, part in self._properties(schema, document, level):
-            type_ = self.of(part, document, level + 1)
-            column = name if level == 0 else column_name(name)
+        for name, part, home in self._properties(schema, document, ()):
+            type_ = self.of(part, home, inside)
+            column = column_name(name)
             if type_ is not None and column.lower() not in fields:
                 fields[column.lower()] = pa.field(column, type_)
         if fields:
             return pa.struct(list(fields.values()))
-        others = self.of(schema.get("additionalProperties"), document, level + 1)
+        others = self.of(schema.get("additionalProperties"), document, inside)
         if others is None or "properties" in schema:
             return None
         return pa.map_(pa.string(), others)
 
-    def _properties(self, schema: Any, document: Any, level: int) -> Iterator[tuple[str, Any]]:
-        if not isinstance(schema, dict) or level > _MAX_LEVELS:
+    def _properties(
+        self, schema: Any, document: Any, inside: tuple[int, ...]
+    ) -> Iterator[tuple[str, Any, Any]]:
+        """The names and schemas of the properties, those of `allOf` too, with their document."""
+        self._left -= 1
+        if not isinstance(schema, dict) or id(schema) in inside or self._left < 0:
             return
+        inside = (*inside, id(schema))
         if isinstance(reference := schema.get("$ref"), str):
-            target, inside = self._target(reference, document)
-            if inside is document:
-                yield from self._properties(target, inside, level + 1)
+            yield from self._properties(*self._target(reference, document), inside)
             return
         if isinstance(properties := schema.get("properties"), dict):
-            yield from properties.items()
-        if isinstance(parts := schema.get("allOf"), list):
-            for part in parts:
-                yield from self._properties(part, document, level + 1)
+            yield from ((name, part, document) for name, part in properties.items())
+        for part in schema["allOf"] if isinstance(schema.get("allOf"), list) else ():
+            yield from self._properties(part, document, inside)
 
-    def _union(self, schemas: Any, document: Any, level: int) -> pa.DataType | None:
+    def _union(self, schemas: Any, document: Any, inside: tuple[int, ...]) -> pa.DataType | None:
         """The type of all alternatives but null, if they have one."""
-        parts = [one for one in schemas if one != {"type": "null"}] if schemas else []
-        types = [self.of(one, document, level + 1) for one in parts]
+        listed = schemas if isinstance(schemas, list) else []
+        parts = [one for one in listed if one != {"type": "null"}]
+        types = [self.of(one, document, inside) for one in parts]
         return types[0] if types and all(one == types[0] for one in types) else None
 
     def _target(self, reference: str, document: Any) -> tuple[Any, Any]:

@@ -18,7 +18,14 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from sawlog.pipeline.formats.parsed import FormatError
-from sawlog.pipeline.formats.spark_types import END_S, FIRST_S, TIMESTAMP, column_name, field_column
+from sawlog.pipeline.formats.spark_types import (
+    END_S,
+    FIRST_S,
+    MAX_PARTS,
+    TIMESTAMP,
+    column_name,
+    field_column,
+)
 
 _SIMPLE = {
     FieldDescriptor.CPPTYPE_BOOL: pa.bool_(),
@@ -30,8 +37,8 @@ _SIMPLE = {
     FieldDescriptor.CPPTYPE_DOUBLE: pa.float64(),
 }
 _WRAPPERS = "google/protobuf/wrappers.proto"
-_AS_JSON = ("Struct", "Value", "ListValue")
-_WELL_KNOWN = "google.protobuf."
+_TIMESTAMP = "google.protobuf.Timestamp"
+_AS_JSON = tuple(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))
 
 Messages = Sequence[Any]
 
@@ -152,63 +159,70 @@ def _offsets(parts: Sequence[Any]) -> pa.Array:
 
 def message_columns(descriptor: Descriptor) -> Struct:
     """The columns of a message. Raises FormatError if a table cannot have them."""
-    fields = _fields(descriptor, "", (descriptor.full_name,))
+    fields = _Fields().of(descriptor, "", (descriptor.full_name,))
     if not fields:
         raise FormatError(f"the Protobuf message {descriptor.full_name} has no fields")
     return Struct(descriptor, fields)
 
 
-def _fields(descriptor: Descriptor, path: str, inside: tuple[str, ...]) -> list[Field]:
-    fields: list[Field] = []
-    by_column: dict[str, str] = {}
-    for field in descriptor.fields:
-        name = column_name(field.name) if path else field_column(field.name)
-        where = f"{path}{field.name}"
-        if name.lower() in by_column:
-            raise FormatError(
-                f"Protobuf fields {path}{by_column[name.lower()]} and {where} both belong to column"
-                f" {path}{name}; rename one"
-            )
-        by_column[name.lower()] = field.name
-        type_ = field.message_type
-        if type_ is not None and type_.GetOptions().map_entry:
-            key, item = type_.fields_by_name["key"], type_.fields_by_name["value"]
-            columns = _column(key, where, inside), _column(item, f"{where}{{}}", inside)
-            fields.append(MapField(field, name, *columns))
-        else:
-            fields.append(Field(field, name, _column(field, where, inside)))
-    return fields
+class _Fields:
+    """Converts the fields of messages, up to a number of all of them."""
 
+    def __init__(self) -> None:
+        self._left = MAX_PARTS
 
-def _column(field: FieldDescriptor, path: str, inside: tuple[str, ...]) -> Column:
-    """The column of a field, or of its items if it is repeated."""
-    if field.cpp_type in _SIMPLE:
-        return _Simple(_SIMPLE[field.cpp_type])
-    if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
-        names = {value.number: value.name for value in reversed(field.enum_type.values)}
-        return _Converted(pa.string(), lambda number: names.get(number) or str(number))
-    if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
-        is_text = field.type == FieldDescriptor.TYPE_STRING
-        return _Simple(pa.string() if is_text else pa.binary())
-    return _message_column(field.message_type, path, inside)
+    def of(self, descriptor: Descriptor, path: str, inside: tuple[str, ...]) -> list[Field]:
+        self._left -= len(descriptor.fields)
+        if self._left < 0:
+            raise FormatError(f"the Protobuf message has more than {MAX_PARTS} fields")
+        fields: list[Field] = []
+        by_column: dict[str, str] = {}
+        for field in descriptor.fields:
+            name = column_name(field.name) if path else field_column(field.name)
+            where = f"{path}{field.name}"
+            if name.lower() in by_column:
+                raise FormatError(
+                    f"Protobuf fields {path}{by_column[name.lower()]} and {where} both belong to"
+                    f" column {path}{name}; rename one"
+                )
+            by_column[name.lower()] = field.name
+            type_ = field.message_type
+            if type_ is not None and type_.GetOptions().map_entry:
+                key, item = type_.fields_by_name["key"], type_.fields_by_name["value"]
+                keys = self._column(key, where, inside)
+                fields.append(MapField(field, name, keys, self._column(item, where, inside)))
+            else:
+                fields.append(Field(field, name, self._column(field, where, inside)))
+        return fields
 
+    def _column(self, field: FieldDescriptor, path: str, inside: tuple[str, ...]) -> Column:
+        """The column of a field, or of its items if it is repeated."""
+        if field.cpp_type in _SIMPLE:
+            return _Simple(_SIMPLE[field.cpp_type])
+        if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
+            names = {value.number: value.name for value in reversed(field.enum_type.values)}
+            return _Converted(pa.string(), lambda number: names.get(number) or str(number))
+        if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+            is_text = field.type == FieldDescriptor.TYPE_STRING
+            return _Simple(pa.string() if is_text else pa.binary())
+        return self._message_column(field.message_type, path, inside)
 
-def _message_column(type_: Descriptor, path: str, inside: tuple[str, ...]) -> Column:
-    well_known = type_.full_name.removeprefix(_WELL_KNOWN)
-    if type_.full_name.startswith(_WELL_KNOWN):
-        if well_known == "Timestamp":
+    def _message_column(self, type_: Descriptor, path: str, inside: tuple[str, ...]) -> Column:
+        if type_.full_name == _TIMESTAMP:
             return _Timestamps()
-        if type_.file.name == _WRAPPERS:
-            value = _column(type_.fields_by_name["value"], path, inside)
-            return _Converted(value.type, attrgetter("value"))
-        if well_known in _AS_JSON:
+        if type_.full_name in _AS_JSON:
             return _Converted(pa.string(), _json)
-    if type_.full_name in inside:
-        raise FormatError(f"Protobuf field {path}: {type_.full_name} holds itself; a table cannot")
-    fields = _fields(type_, f"{path}.", (*inside, type_.full_name))
-    if not fields:
-        return _Converted(pa.bool_(), lambda _: True)  # a table has no empty structs
-    return Struct(type_, fields)
+        if type_.file.name == _WRAPPERS:
+            value = self._column(type_.fields_by_name["value"], path, inside)
+            return _Converted(value.type, attrgetter("value"))
+        if type_.full_name in inside:
+            raise FormatError(
+                f"Protobuf field {path}: {type_.full_name} holds itself; a table cannot"
+            )
+        fields = self.of(type_, f"{path}.", (*inside, type_.full_name))
+        if not fields:
+            return _Converted(pa.bool_(), lambda _: True)  # a table has no empty structs
+        return Struct(type_, fields)
 
 
 def _json(message: Any) -> str:

@@ -20,6 +20,7 @@ from sawlog.pipeline.formats.registry_framing import (
     Frames,
     message_indexes,
     read_frames,
+    schema_words,
     split_input,
 )
 from sawlog.pipeline.formats.schema_inference import merge
@@ -89,7 +90,7 @@ class RegistryParser:
                 continue
             places = np.array(group.rows, np.int64)
             decoded = writer.decoder.decode(group.payloads)
-            bad |= {group.rows[at]: f"{reason} ({_words(key[0])})"
+            bad |= {group.rows[at]: f"{reason} ({schema_words(key[0])})"
                     for at, reason in decoded.bad.items()}  # fmt: skip
             places = places[kept_rows(len(places), decoded.bad)]
             sent = decoded.rows.rename_columns(writer.columns.names)
@@ -140,12 +141,18 @@ class RegistryParser:
     def _new_writer(self, schema_id: SchemaId, indexes: Indexes) -> _Writer | str:
         try:
             schema = self._client.schema(schema_id, _WIRE_FORMATS[self._kind])
-            if schema.kind != self._kind.upper():
-                return f"{_words(schema_id)} is of type {schema.kind}, expected {self._kind}"
+        except UnknownSchema as error:
+            return f"{schema_words(schema_id)}: {error}"
+        if schema.kind != self._kind.upper():
+            return f"{schema_words(schema_id)} is of type {schema.kind}, expected {self._kind}"
+        try:
             decoder = _decoder(self._kind, schema, indexes, self._reader)
             return _Writer(decoder, self._named(decoder.columns))
-        except (UnknownSchema, FormatError) as error:
-            return f"{_words(schema_id)}: {error}"
+        except FormatError as error:
+            return f"{schema_words(schema_id)}: {error}"
+        except Exception as error:
+            # Producers register schemas: a malformed one must not stop the table.
+            return f"{schema_words(schema_id)}: {type(error).__name__}: {error}"
 
     def _named(self, columns: pa.Schema) -> pa.Schema:
         """Columns with other names than generated partition columns."""
@@ -168,10 +175,6 @@ def _decoder(kind: str, schema: RegisteredSchema, indexes: Indexes, reader: str 
     from sawlog.pipeline.formats.protobuf_decoder import ProtobufDecoder, message_of_schema
 
     return ProtobufDecoder(message_of_schema(schema, indexes))
-
-
-def _words(schema_id: SchemaId) -> str:
-    return f"schema {'id' if isinstance(schema_id, int) else 'GUID'} {schema_id}"
 
 
 def _in_order(

@@ -78,6 +78,11 @@ def read_frames(values: pa.Array, headers: pa.Array | None) -> Frames:
     return Frames(ids, codes, starts, has_header, bad)
 
 
+def schema_words(schema_id: SchemaId) -> str:
+    """How reasons name a schema."""
+    return f"schema {'id' if isinstance(schema_id, int) else 'GUID'} {schema_id}"
+
+
 def message_indexes(data: bytes, start: int) -> tuple[tuple[int, ...], int] | None:
     """The list of indexes at `start` and the position after it; None if it is malformed."""
     count, at = _varint(data, start)

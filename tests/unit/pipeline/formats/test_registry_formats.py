@@ -314,3 +314,28 @@ def test_numbers_of_another_version_keep_their_value(registry: SchemaRegistry) -
         "1",
         "true",
     ]
+
+
+def test_structs_in_lists_and_maps_get_new_fields(registry: SchemaRegistry) -> None:
+    def sent(*names: str) -> Sent:
+        fields = [{"name": name, "type": "int"} for name in names]
+        part = {"type": "record", "name": "P", "fields": fields}
+        schema = {
+            "type": "record",
+            "name": "R",
+            "fields": [
+                {"name": "l", "type": {"type": "array", "items": part}},
+                {"name": "m", "type": {"type": "map", "values": "P"}},
+            ],
+        }
+        row = dict.fromkeys(names, 1)
+        return serializers.avro(schema, {"l": [row], "m": {"k": row}})
+
+    with Serializers(registry.url) as serializers:
+        values = sent("a"), sent("a", "b")
+    known = from_ddl("l ARRAY<STRUCT<a: INT>>, m MAP<STRING, STRUCT<a: INT>>")
+    for before in (known, None):
+        outcome = parse(registry, "avro", *values, known=before)
+        assert outcome.rows == [
+            {"l": [{"a": 1, "b": b}], "m": [("k", {"a": 1, "b": b})]} for b in (None, 1)
+        ]
