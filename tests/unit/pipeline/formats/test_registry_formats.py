@@ -7,8 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sawlog.pipeline.formats import Format, parser, parser_input
+from sawlog.pipeline.formats.avro_decoder import AvroDecoder
+from sawlog.pipeline.formats.decoded import Decoder
+from sawlog.pipeline.formats.protobuf_decoder import ProtobufDecoder
 from sawlog.pipeline.formats.schema_inference import ddl, from_ddl
 from sawlog.pipeline.registry import registry_client
 from sawlog.pipeline.registry.registry_client import RegistryUnavailable
@@ -339,3 +344,17 @@ def test_structs_in_lists_and_maps_get_new_fields(registry: SchemaRegistry) -> N
         assert outcome.rows == [
             {"l": [{"a": 1, "b": b}], "m": [("k", {"a": 1, "b": b})]} for b in (None, 1)
         ]
+
+
+DECODERS: list[Decoder] = [
+    AvroDecoder(json.dumps(ORDER_2)),
+    ProtobufDecoder(message_class("shop.Click", CLICK).DESCRIPTOR),
+]
+
+
+@given(st.lists(st.binary(max_size=30), max_size=5), st.sampled_from(DECODERS))
+def test_any_bytes_are_a_row_or_bad(payloads: list[bytes], decoder: Decoder) -> None:
+    decoded = decoder.decode(payloads)
+    decoded.rows.validate(full=True)
+    assert decoded.rows.num_rows + len(decoded.bad) == len(payloads)
+    assert set(decoded.bad) <= set(range(len(payloads)))
