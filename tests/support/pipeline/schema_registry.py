@@ -2,6 +2,7 @@
 
 import json
 import re
+import ssl
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -42,12 +43,13 @@ class SchemaRegistry:
         self.authorizations: set[str | None] = set()
         self.required_authorization: str | None = None
         self.script: Callable[[str], Answer | None] = lambda _path: None
+        self.scheme = "http"
         self.port = 0
         self._folder = f"/{uuid.uuid4().hex}"  # clients keep the schemas of a URL, and ports recur
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}{self._folder}"
+        return f"{self.scheme}://127.0.0.1:{self.port}{self._folder}"
 
     def register(self, subject: str, schema: dict[str, Any]) -> Stored:
         stored = next((one for one in self.schemas if one.schema == schema), None)
@@ -110,9 +112,10 @@ def _document(stored: Stored, query: dict[str, list[str]]) -> dict[str, Any]:
 
 
 @contextmanager
-def running_registry() -> Iterator[SchemaRegistry]:
+def running_registry(tls: ssl.SSLContext | None = None) -> Iterator[SchemaRegistry]:
     """A registry that serves until the block ends."""
     registry = SchemaRegistry()
+    registry.scheme = "http" if tls is None else "https"
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"  # keeps connections
@@ -143,6 +146,8 @@ def running_registry() -> Iterator[SchemaRegistry]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     registry.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()

@@ -1,10 +1,18 @@
 """The client of a schema registry: what it asks for, what it keeps, and when it gives up."""
 
+import datetime as dt
+import ipaddress
 import pickle
 import socket
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from sawlog.pipeline.registry.registry_client import (
     Reference,
@@ -136,6 +144,41 @@ def test_credentials_come_from_the_environment_unless_the_file_has_some() -> Non
     assert dict(found.options) == {"user": "ann", "password": "p"}
     found = registry_url(["http://a"], {"token": "t"}, environment)
     assert dict(found.options) == {"token": "t"}
+
+
+def own_certificate(directory: Path) -> tuple[ssl.SSLContext, str]:
+    """The context of a server at 127.0.0.1, and the certificate that a client must trust."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "registry")])
+    now = dt.datetime.now(dt.UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    text = certificate.public_bytes(serialization.Encoding.PEM)
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    file = directory / "server.pem"
+    file.write_bytes(private + text)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    return context, text.decode()
+
+
+def test_a_certificate_must_be_trusted(tmp_path: Path) -> None:
+    context, certificate = own_certificate(tmp_path)
+    with running_registry(context) as registry:
+        Client(registry.url, ca_certificates=certificate).check()
+        with pytest.raises(RegistryUnavailable, match="certificate verify failed"):
+            Client(registry.url).check()
+    assert len(registry.requests) == 1
 
 
 def test_clients_of_a_process_are_shared_by_credentials() -> None:
