@@ -16,7 +16,7 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.producer.producer import Producer
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.delta.table_path import TablePath
+from sawlog.pipeline.delta.table_path import NO_OPTIONS, TablePath
 from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
 from sawlog.pipeline.landing.driver.batch_commit import LandingCommitter
@@ -149,6 +149,7 @@ def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[LandedBatch]:
             parameters = read_parameters(
                 landing_parameters(pipeline, config, ready.topic_id).to_json(),
                 pipeline.lake.options,
+                config.registry.options if config.registry else NO_OPTIONS,
             )
             committer = LandingCommitter(
                 parameters, ready, landed=landed.append, commit_to_group=lambda _: None

@@ -12,7 +12,7 @@ SCHEMES = ("s3", "gs", "az")
 
 
 class StorageOptions(Mapping[str, str]):
-    """Options of an object store, such as its endpoint and credentials.
+    """Options of an object store or a schema registry, such as its endpoint and credentials.
 
     The values are never shown: `repr` has the names alone.
     """
@@ -42,11 +42,11 @@ class StorageOptions(Mapping[str, str]):
 NO_OPTIONS = StorageOptions()
 
 
-class TablePath(str):
-    """A path or URL that carries the options of its store to all processes that open it.
+class Address(str):
+    """A path or URL that carries its options to all processes that open it.
 
-    As text it is the path alone, so that JSON, messages and logs have no credentials; a pickle has
-    both. Text made from it, by formatting for example, has no options: `child` and `+` keep them.
+    As text it is the address alone, so that JSON, messages and logs have no credentials; a pickle
+    has both. Text made from it, by formatting for example, has no options.
     """
 
     options: StorageOptions
@@ -59,11 +59,15 @@ class TablePath(str):
     def __getnewargs__(self) -> tuple[str, StorageOptions]:  # type: ignore[override]
         return str(self), self.options
 
-    def __add__(self, suffix: str) -> "TablePath":
-        return TablePath(super().__add__(suffix), self.options)
-
     def __str__(self) -> str:
         return super().__str__()
+
+
+class TablePath(Address):
+    """Where a table or a lake is, with the options of its store; `child` and `+` keep them."""
+
+    def __add__(self, suffix: str) -> "TablePath":
+        return TablePath(super().__add__(suffix), self.options)
 
     def child(self, name: str) -> "TablePath":
         return TablePath(f"{self}/{name}", self.options)

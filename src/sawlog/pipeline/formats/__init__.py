@@ -1,6 +1,9 @@
-"""Parsers from record values to columns: raw, JSON, CSV and Avro. Bad values have a reason."""
+"""Parsers from record values to columns: raw, JSON, CSV, Avro and Protobuf.
 
-from collections.abc import Collection, Iterator
+Bad values have a reason.
+"""
+
+from collections.abc import Callable, Collection, Iterator
 
 import pyarrow as pa
 
@@ -14,7 +17,7 @@ from sawlog.pipeline.formats.parsed import (
     check_options,
 )
 
-__all__ = ["KINDS", "BadRow", "Format", "FormatError", "Parsed", "Parser", "parser"]
+__all__ = ["KINDS", "BadRow", "Format", "FormatError", "Parsed", "Parser", "parser", "parser_input"]
 
 RAW = pa.schema([pa.field("value", pa.binary())])
 
@@ -35,6 +38,14 @@ def parser(
     columns of an earlier pass over the same values and must not grow. `generated` are column names,
     in lower case, that fields cannot have. Raises FormatError for an invalid format or schema.
     """
+    if is_framed(format_):
+        return _framed_parser(
+            format_,
+            known,
+            infer=infer,
+            columns_are_final=columns_are_final,
+            generated=generated,
+        )
     match format_.kind:
         case "raw":
             check_options(format_, {})
@@ -51,6 +62,10 @@ def parser(
                 columns_are_final=columns_are_final,
                 generated=generated,
             )
+        case "protobuf":
+            from sawlog.pipeline.formats.protobuf_format import ProtobufParser
+
+            return ProtobufParser(format_, known)
         case "csv":
             from sawlog.pipeline.formats.csv_format import CsvParser
 
@@ -59,6 +74,42 @@ def parser(
             from sawlog.pipeline.formats.avro_format import AvroParser
 
             return AvroParser(format_, known, infer=infer)
+
+
+def is_framed(format_: Format) -> bool:
+    """Whether the id of a schema stands before each value or in a header of its record."""
+    encoding = format_.options.get("encoding")
+    return format_.registry is not None or (format_.kind == "json" and encoding == "confluent")
+
+
+def parser_input(format_: Format, records: pa.RecordBatch) -> pa.Array:
+    """The argument for a parser of this format: the values, with ids from headers if need be."""
+    if not is_framed(format_):
+        return records.column("value")
+    from sawlog.pipeline.formats import registry_framing
+
+    return registry_framing.parser_input(records)
+
+
+def _framed_parser(
+    format_: Format,
+    known: pa.Schema | None,
+    *,
+    infer: bool,
+    columns_are_final: bool,
+    generated: Collection[str],
+) -> Parser:
+    if format_.kind == "json":
+        from sawlog.pipeline.formats.framed_json import FramedJsonParser
+
+        make: Callable[..., Parser] = FramedJsonParser
+    else:
+        from sawlog.pipeline.formats.registry_format import RegistryParser
+
+        make = RegistryParser
+    return make(
+        format_, known, infer=infer, columns_are_final=columns_are_final, generated=generated
+    )
 
 
 def _raw(values: pa.Array) -> Iterator[Parsed]:

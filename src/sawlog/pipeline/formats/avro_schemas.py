@@ -5,6 +5,7 @@ few bytes can inflate to any size (arrays of items without bytes).
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import fastavro
@@ -12,7 +13,13 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
 from sawlog.pipeline.formats.parsed import FormatError
-from sawlog.pipeline.formats.spark_types import MAX_DIGITS, TIMESTAMP, column_name, field_column
+from sawlog.pipeline.formats.spark_types import (
+    MAX_DIGITS,
+    MAX_PARTS,
+    TIMESTAMP,
+    column_name,
+    field_column,
+)
 
 _SIMPLE = {
     "boolean": pa.bool_(),
@@ -37,10 +44,16 @@ _LOGICAL = {
 }
 
 
-def parsed(text: str) -> Any:
-    """The schema in fastavro's form. Raises FormatError if it is not the schema of a record."""
+def parsed(text: str, references: Sequence[str] = ()) -> Any:
+    """The schema in fastavro's form. Raises FormatError if it is not the schema of a record.
+
+    `references` are schemas whose types it uses, each behind those that it uses itself.
+    """
+    named: dict[str, Any] = {}
     try:
-        schema = fastavro.parse_schema(json.loads(text))
+        for reference in references:
+            fastavro.parse_schema(json.loads(reference), named_schemas=named)
+        schema = fastavro.parse_schema(json.loads(text), named_schemas=named)
     except (ValueError, TypeError, KeyError, SchemaParseException, UnknownType) as error:
         raise FormatError(f"not an Avro schema: {type(error).__name__}: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":
@@ -48,9 +61,10 @@ def parsed(text: str) -> Any:
     return schema
 
 
-def from_avro(text: str) -> pa.Schema:
+def from_avro(text: str, references: Sequence[str] = ()) -> pa.Schema:
     """The columns of the record that an .avsc text describes."""
-    struct = _Types().of(parsed(text), "", ())
+    schema = parsed(text, references)
+    struct = _Types(schema.get("__named_schemas", {})).of(schema, "", ())
     if not struct.num_fields:
         raise FormatError("the Avro schema is that of a record without fields")
     return pa.schema(list(struct))
@@ -59,10 +73,14 @@ def from_avro(text: str) -> pa.Schema:
 class _Types:
     """Converts types; named types may be used again by name."""
 
-    def __init__(self) -> None:
-        self._named: dict[str, Any] = {}
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named: dict[str, Any] = dict(named)
+        self._left = MAX_PARTS
 
     def of(self, schema: Any, path: str, inside: tuple[str, ...]) -> pa.DataType:
+        self._left -= 1
+        if self._left < 0:
+            raise FormatError(f"the Avro schema has more than {MAX_PARTS} parts")
         if isinstance(schema, str) and schema in self._named:
             schema = self._named[schema]
         if isinstance(schema, str):

@@ -47,18 +47,18 @@ def cast_texts(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags]:
     if pa.types.is_string(type_):
         return texts, np.zeros(len(texts), np.bool_)
     if pa.types.is_timestamp(type_):
-        return _within_years(*_apart(texts, TIMESTAMP, _to_timestamps))
+        return _within_years(*cast_apart(texts, TIMESTAMP, _to_timestamps))
     if pa.types.is_date(type_):
-        return _within_years(*_apart(texts, type_, lambda some: pc.cast(some, type_)))
+        return _within_years(*cast_apart(texts, type_, lambda some: pc.cast(some, type_)))
     if pa.types.is_binary(type_):
-        return _apart(texts, type_, _from_base64)
+        return cast_apart(texts, type_, _from_base64)
     if pa.types.is_integer(type_):
-        return _apart(texts, type_, lambda some: _to_integers(some, type_))
+        return cast_apart(texts, type_, lambda some: _to_integers(some, type_))
     if pa.types.is_decimal(type_):
-        return _apart(texts, type_, lambda some: _to_decimals(some, type_))
+        return cast_apart(texts, type_, lambda some: _to_decimals(some, type_))
     if pa.types.is_floating(type_):
-        return _apart(texts, type_, lambda some: _to_floats(some, type_))
-    return _apart(texts, type_, lambda some: pc.cast(some, type_))
+        return cast_apart(texts, type_, lambda some: _to_floats(some, type_))
+    return cast_apart(texts, type_, lambda some: pc.cast(some, type_))
 
 
 def beyond_range(type_: pa.DataType, text: str) -> str:
@@ -73,14 +73,15 @@ def is_zero(text: str) -> bool:
     return re.search(_NOT_ZERO, text) is None
 
 
-def _apart(texts: pa.Array, type_: pa.DataType, cast: Cast) -> tuple[pa.Array, Flags]:
-    bad = np.zeros(len(texts), np.bool_)
+def cast_apart(values: pa.Array, type_: pa.DataType, cast: Cast) -> tuple[pa.Array, Flags]:
+    """Cast values; returns the array, null at misfits, and flags of the misfits."""
+    bad = np.zeros(len(values), np.bool_)
     parts: list[pa.Array] = []
-    waiting = [(0, len(texts))]
+    waiting = [(0, len(values))]
     while waiting:
         start, stop = waiting.pop()
         try:
-            parts.append(cast(texts.slice(start, stop - start)))
+            parts.append(cast(values.slice(start, stop - start)))
         except _MISFIT:
             if stop - start == 1:
                 bad[start] = True

@@ -1,7 +1,8 @@
 """JSON objects to columns: one value is one object and one row.
 
 Compiled loops parse every value on its own, so a malformed value costs no more than a good one and
-never affects its neighbours. A key that occurs twice has its last value. Options: none.
+never affects its neighbours. A key that occurs twice has its last value. Options: `encoding`, which
+is `plain` here; `framed_json.py` has the other.
 """
 
 import sys
@@ -64,13 +65,17 @@ class JsonParser:
         columns_are_final: bool,
         generated: Collection[str],
     ) -> None:
-        check_options(format_, {})
+        check_options(format_, {"encoding": ("plain",)})
         columns = plain_schema(known or pa.schema([]))
         self._indexes = FieldIndexes(infer, columns_are_final, generated)
         self._index = self._indexes.at("", pa.struct(list(columns)))
 
     def __call__(self, values: pa.Array) -> Iterator[Parsed]:
-        left, most = values_of(values), max(1, len(values))
+        return self.parse(values_of(values))
+
+    def parse(self, left: Values) -> Iterator[Parsed]:
+        """Parse values at these positions; see Parser."""
+        most = max(1, len(left.begins))
         while True:
             try:
                 part = self._part(left.first(most))

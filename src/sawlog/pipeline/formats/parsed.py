@@ -9,8 +9,10 @@ from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
-Kind = Literal["raw", "json", "csv", "avro"]
-KINDS: tuple[Kind, ...] = ("raw", "json", "csv", "avro")
+from sawlog.pipeline.registry.registry_url import RegistryUrl
+
+Kind = Literal["raw", "json", "csv", "avro", "protobuf"]
+KINDS: tuple[Kind, ...] = ("raw", "json", "csv", "avro", "protobuf")
 
 
 class FormatError(ValueError):
@@ -19,10 +21,14 @@ class FormatError(ValueError):
 
 @dataclass(frozen=True)
 class Format:
-    """The format of values; each parser documents its options."""
+    """The format of values; each parser documents its options.
+
+    With a registry, the schemas of the values are there.
+    """
 
     kind: Kind
     options: Mapping[str, str] = field(default_factory=dict)
+    registry: RegistryUrl | None = None
 
 
 class BadRow(NamedTuple):
@@ -47,8 +53,9 @@ class Parsed(NamedTuple):
 
 
 Parser = Callable[[pa.Array], Iterator[Parsed]]
-"""Yields one part after another, so that only one is in memory. There is at least one part, even of
-no values; two parts may have a new field with different types.
+"""Takes values, or what `parser_input` returns, and yields one part after another, so that only one
+is in memory. There is at least one part, even of no values; two parts may have a new field with
+different types.
 """
 
 

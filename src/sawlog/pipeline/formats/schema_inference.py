@@ -48,11 +48,15 @@ def merge_types(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         return _merge_structs(one, other)
     if is_list(one) and is_list(other):
         return pa.list_(merge_types(one.value_type, other.value_type))
-    if pa.types.is_map(one) and pa.types.is_map(other) and one.key_type == other.key_type:
+    if are_maps(one, other):
         return pa.map_(one.key_type, merge_types(one.item_type, other.item_type))
     if _is_number(one) and _is_number(other):
         return _merge_numbers(one, other)
     return pa.string()
+
+
+def are_maps(one: pa.DataType, other: pa.DataType) -> bool:
+    return bool(pa.types.is_map(one) and pa.types.is_map(other) and one.key_type == other.key_type)
 
 
 def _is_number(type_: pa.DataType) -> bool:
@@ -93,6 +97,8 @@ def _bound_type(bound: pa.DataType | None, merged: pa.DataType) -> pa.DataType:
         return pa.struct(list(_keep(bound, merged)))
     if is_list(bound) and is_list(merged):
         return pa.list_(_bound_type(bound.value_type, merged.value_type))
+    if are_maps(bound, merged):
+        return pa.map_(bound.key_type, _bound_type(bound.item_type, merged.item_type))
     return bound
 
 
@@ -112,5 +118,7 @@ def _type_differences(type_: pa.DataType, found: pa.DataType, path: str) -> Iter
         yield from _differences(type_, found, f"{path}.")
     elif is_list(type_) and is_list(found):
         yield from _type_differences(type_.value_type, found.value_type, f"{path}[]")
+    elif are_maps(type_, found):
+        yield from _type_differences(type_.item_type, found.item_type, f"{path}{{}}")
     elif type_ != found:
         yield path

@@ -35,6 +35,8 @@ _NEAREST = {
     pa.month_day_nano_interval(): "interval",
 }
 MAX_DIGITS = 38
+MAX_PARTS = 10_000
+"""Columns and fields of a schema: types that use each other could have any number."""
 # Years 1 to 9999, in seconds: Spark has more years, Python and many readers do not.
 FIRST_S, END_S = -62_135_596_800, 253_402_300_800
 FIRST_MS, LAST_MS = FIRST_S * 1_000, END_S * 1_000 - 1

@@ -20,6 +20,7 @@ from sawlog.pipeline.delta.errors import (
     TooManyConflicts,
 )
 from sawlog.pipeline.delta.tail import RowsRemoved, SchemaChanged, SourceRewritten
+from sawlog.pipeline.registry.registry_client import RegistryRefused, RegistryUnavailable
 
 _ERROR_LINE = re.compile(
     r"^\s*(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\w*|sawlog(?:\.\w+)+): (.+)$", re.MULTILINE
@@ -44,6 +45,7 @@ class FailureKind(Enum):
     CONFLICT = "conflict"  # another driver moved the table: restart from its offsets
     UNREACHABLE = "unreachable"  # no broker answers: wait for one
     STORE_UNREACHABLE = "store-unreachable"  # the lake's object store does not answer: wait for it
+    REGISTRY_UNREACHABLE = "registry-unreachable"  # the schema registry does not answer: wait
     NOT_FOUND = "not-found"  # the topic, or a table that a query reads, does not exist yet: wait
     SOURCE_REWRITTEN = "source-rewritten"  # a table that a query reads lost rows: start over
     SCHEMA_CHANGED = "schema-changed"  # a table that a query reads has new columns: restart
@@ -88,6 +90,10 @@ def classify(error: BaseException) -> LandingFailure:
     if isinstance(error, StoreUnavailable):
         text = f"{error.filename}: {error.strerror}"
         return LandingFailure(FailureKind.STORE_UNREACHABLE, text)
+    if isinstance(error, RegistryUnavailable):
+        return LandingFailure(FailureKind.REGISTRY_UNREACHABLE, str(error))
+    if isinstance(error, RegistryRefused):
+        return LandingFailure(FailureKind.INVALID, str(error))
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return LandingFailure(FailureKind.OTHER, f"{error.filename}: {error.strerror}")
     if isinstance(error, KafkaError | ClientError):

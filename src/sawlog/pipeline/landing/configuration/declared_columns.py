@@ -4,6 +4,7 @@ A partition such as `date(timestamp)` generates a column. A field of a value wit
 becomes `value_<name>`, as do fields named like a column of the record.
 """
 
+import base64
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -14,16 +15,36 @@ from sawlog.pipeline.formats import RAW
 from sawlog.pipeline.formats.landed_rows import table_schema, value_schema
 from sawlog.pipeline.formats.parsed import Format, FormatError
 from sawlog.pipeline.formats.schema_inference import from_avro, from_ddl
-from sawlog.pipeline.landing.configuration.pipeline_config import INFER, LandedTable
+from sawlog.pipeline.landing.configuration.pipeline_config import INFER, REGISTRY, LandedTable
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
+
+AVRO_FILE, PROTOBUF_FILE = ".avsc", ".desc"
 
 
 def format_of(config: LandedTable) -> Format:
     """The format with the text of its schema file, which tasks may not be able to read."""
     options = dict(config.options)
-    if config.format == "avro":
-        options["schema"] = _schema_file(config)
-    return Format(config.format, options)  # type: ignore[arg-type]
+    if config.schema.endswith(AVRO_FILE):
+        options["schema"] = _schema_file(config).decode(errors="replace")
+    elif config.schema.endswith(PROTOBUF_FILE):
+        options["schema"] = base64.b64encode(_schema_file(config)).decode()
+    registry = config.registry if uses_registry(config) else None
+    return Format(config.format, options, registry)  # type: ignore[arg-type]
+
+
+def uses_registry(config: LandedTable) -> bool:
+    """Whether the schemas of values come from a registry.
+
+    An Avro file is the reader's schema then, unless the file lists the ids that it has.
+    """
+    if config.schema == REGISTRY:
+        return True
+    if config.registry is None or config.format not in ("avro", "protobuf"):
+        return False
+    if config.schema.endswith(AVRO_FILE):
+        encoding = config.options.get("encoding")
+        return encoding == "confluent" and "schema_id" not in config.options
+    return not config.schema.endswith(PROTOBUF_FILE)
 
 
 def declared_schema(config: LandedTable) -> pa.Schema | None:
@@ -31,9 +52,13 @@ def declared_schema(config: LandedTable) -> pa.Schema | None:
     try:
         if config.format == "raw":
             return RAW
-        if config.format == "avro":
-            return from_avro(_schema_file(config))
-        return None if config.schema == INFER else from_ddl(config.schema)
+        if config.schema.endswith(AVRO_FILE):
+            return from_avro(format_of(config).options["schema"])
+        if config.schema.endswith(PROTOBUF_FILE):
+            from sawlog.pipeline.formats.protobuf_format import file_decoder
+
+            return file_decoder(format_of(config)).columns
+        return None if config.schema in (INFER, REGISTRY) else from_ddl(config.schema)
     except FormatError as error:
         raise LandingFailure(
             FailureKind.INVALID, f"the schema of {config.name!r}: {error}"
@@ -58,11 +83,11 @@ def parser_schema(table: pa.Schema, generated: Collection[str]) -> pa.Schema:
     )
 
 
-def _schema_file(config: LandedTable) -> str:
+def _schema_file(config: LandedTable) -> bytes:
     try:
-        return Path(config.schema).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        return Path(config.schema).read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
         raise LandingFailure(
             FailureKind.INVALID, f"the schema of {config.name!r}: {config.schema}: {reason}"
         ) from None

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 from sawlog.client.consumer.consumer import AT_EARLIEST, Start
 from sawlog.pipeline.delta.table_path import TablePath
+from sawlog.pipeline.registry.registry_url import RegistryUrl
 
 INFER = "infer"
+REGISTRY = "registry"
 DEAD_SUFFIX = "__dead"
-FORMATS = ("raw", "json", "avro", "csv")
+FORMATS = ("raw", "json", "avro", "protobuf", "csv")
 CHECKPOINTS = "_checkpoints"
 
 
@@ -37,8 +39,9 @@ class LandedTable:
     topic: str
     group: str
     format: str = "raw"
-    schema: str = INFER  # `infer`, DDL, or the path of an Avro schema
+    schema: str = INFER  # `infer`, `registry`, DDL, or the path of an Avro or Protobuf schema
     options: Mapping[str, str] = field(default_factory=dict)
+    registry: RegistryUrl | None = None
     partition_by: tuple[str, ...] = ()
     commit: CommitBounds = CommitBounds()
     start: Start = AT_EARLIEST

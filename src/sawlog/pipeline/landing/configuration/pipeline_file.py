@@ -25,21 +25,34 @@ from sawlog.pipeline.formats import parser
 from sawlog.pipeline.formats.landed_rows import value_schema
 from sawlog.pipeline.formats.parsed import FormatError
 from sawlog.pipeline.landing.configuration import yaml_nodes
-from sawlog.pipeline.landing.configuration.declared_columns import format_of, initial_schema
+from sawlog.pipeline.landing.configuration.declared_columns import (
+    AVRO_FILE,
+    PROTOBUF_FILE,
+    declared_schema,
+    format_of,
+    initial_schema,
+)
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     CHECKPOINTS,
     DEAD_SUFFIX,
     FORMATS,
     INFER,
+    REGISTRY,
     CommitBounds,
     LandedTable,
     Pipeline,
     QueryTable,
     Table,
 )
+from sawlog.pipeline.landing.configuration.schema_source import (
+    default_schema,
+    read_registry,
+    schema_problem,
+)
 from sawlog.pipeline.landing.configuration.sql_table_names import table_names
 from sawlog.pipeline.landing.configuration.yaml_nodes import Problems, Section
 from sawlog.pipeline.landing.failures import LandingFailure
+from sawlog.pipeline.registry.registry_url import RegistryUrl
 
 if TYPE_CHECKING:
     import yaml
@@ -50,6 +63,7 @@ _MAX_GROUP_CHARS = 255
 _QUERY_KEYS = ("sql", "key", "watermark", "topics", "partition_by", "every")
 _LANDED_KEYS = (
     "topic", "format", "schema", "options", "partition_by", "commit", "group", "start", "isolation",
+    "registry", "registry_options",
 )  # fmt: skip
 NO_NAMES: tuple[str, ...] = ()
 START: Start = AT_EARLIEST  # the default
@@ -62,6 +76,7 @@ class Places(NamedTuple):
     directory: Path
     lake: TablePath
     checkpoints: str | None
+    registry: RegistryUrl | None = None
 
 
 def read_pipeline(path: str) -> Pipeline:
@@ -90,7 +105,8 @@ def _pipeline(problems: Problems, node: "yaml.MappingNode", file: Path) -> Pipel
     checkpoints = _checkpoints(top, directory, lake)
     spark = top.take("spark", yaml_nodes.mapping, dict[str, str]())
     _check_spark(problems, top, spark)
-    tables = _tables(problems, top, Places(directory, lake, checkpoints))
+    registry = read_registry(top, directory, None)
+    tables = _tables(problems, top, Places(directory, lake, checkpoints, registry))
     top.finish()
     _check_together(problems, top, tables)
     if checkpoints is None and any(isinstance(table, QueryTable) for table in tables):
@@ -223,9 +239,10 @@ def _table(entry: Section, name: str, places: Places, names: Sequence[str]) -> T
 
 def _landed(entry: Section, name: str, places: Places) -> LandedTable:
     format_name = entry.take("format", _format, "raw")
-    schema = entry.take("schema", yaml_nodes.text, INFER)
-    is_right = _check_schema(entry, format_name, schema)
-    if schema.endswith(".avsc"):
+    registry = read_registry(entry, places.directory, places.registry)
+    schema = entry.take("schema", yaml_nodes.text, default_schema(format_name))
+    is_right = _check_schema(entry, format_name, schema, registry)
+    if schema.endswith((AVRO_FILE, PROTOBUF_FILE)):
         schema = _resolve_path(places.directory, schema)
     table = LandedTable(
         name=name,
@@ -235,6 +252,7 @@ def _landed(entry: Section, name: str, places: Places) -> LandedTable:
         format=format_name,
         schema=schema,
         options=entry.take("options", _options, {}),
+        registry=registry,
         partition_by=entry.take("partition_by", _partition_by, ()),
         commit=_commit(entry),
         start=entry.take("start", _start, START),
@@ -254,13 +272,14 @@ def _check_columns(entry: Section, table: LandedTable) -> None:
         return
     try:
         if table.options:  # else the slow import would check nothing
-            parser(format_of(table), value_schema(columns), infer=table.schema == INFER)
+            infer = declared_schema(table) is None
+            parser(format_of(table), value_schema(columns), infer=infer)
     except FormatError as error:
         entry.problems.add(entry.node_of("options"), f"options: {error}")
     try:
         add_partition_columns(columns, [parse_partition(text) for text in table.partition_by])
     except TableError as error:
-        there = "" if table.schema != INFER or table.format == "raw" else (
+        there = "" if table.schema not in (INFER, REGISTRY) or table.format == "raw" else (
             "; inferred columns are not known when the table is created"
         )  # fmt: skip
         entry.problems.add(entry.node_of("partition_by"), f"partition_by: {error}{there}")
@@ -319,16 +338,10 @@ def _options(node: "yaml.Node") -> dict[str, str]:
     return yaml_nodes.mapping(node, lists=("schema_id",))
 
 
-def _check_schema(entry: Section, format_name: str, schema: str) -> bool:
-    wrong = None
-    if format_name == "raw" and schema != INFER:
-        wrong = "raw takes no schema: the value lands as its bytes"
-    elif format_name == "json" and schema.endswith(".avsc"):
-        wrong = "json takes the columns as DDL, or infer; an Avro file is for avro"
-    elif format_name == "csv" and (schema == INFER or schema.endswith(".avsc")):
-        wrong = "csv needs the columns as DDL, in their order: schema: a INT, b STRING"
-    elif format_name == "avro" and not schema.endswith(".avsc"):
-        wrong = "avro needs the writer's schema: schema: FILE.avsc"
+def _check_schema(
+    entry: Section, format_name: str, schema: str, registry: RegistryUrl | None
+) -> bool:
+    wrong = schema_problem(format_name, schema, registry)
     if wrong:
         entry.problems.add(entry.node_of("schema"), f"schema: {wrong}")
     return wrong is None

@@ -8,7 +8,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +16,6 @@ from sawlog.client.errors import UNANSWERED
 from sawlog.client.net.cluster import Cluster
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.table_path import StorageOptions
 from sawlog.pipeline.landing.driver.landing_run import PreparedLanding, planner_of
 from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
 from sawlog.pipeline.landing.driver.spark_session import in_own_pool
@@ -24,7 +23,7 @@ from sawlog.pipeline.landing.failures import LandingFailure, classify, parse_fai
 from sawlog.pipeline.landing.planning.landing_schedule import JOBS, Job, Lane
 from sawlog.pipeline.landing.planning.task_split import split_into_tasks
 from sawlog.pipeline.landing.task.landing_task import columns_text
-from sawlog.pipeline.landing.task.table_task import TableTask, TaskResult, run_task
+from sawlog.pipeline.landing.task.table_task import TableTask, TaskOptions, TaskResult, run_task
 from sawlog.pipeline.landing.task.task_report import TaskReport
 from sawlog.pipeline.source.batch_planning import OffsetRange
 from sawlog.pipeline.source.offset_json import Offsets
@@ -115,7 +114,7 @@ class LandingJobs:
         if not tasks:
             return JobResult(job, began_s, results)
         try:
-            options = _lake_options(batches.values())
+            options = _task_options(batches)
             found = self._run_tasks(number, job.lane, tasks, options)
         except SPARK_GONE_ERRORS as error:
             return JobResult(job, began_s, results, error)
@@ -155,7 +154,7 @@ class LandingJobs:
         return BatchResult(ends, record_bytes=planner.record_bytes), tasks
 
     def _run_tasks(
-        self, number: int, lane: Lane, tasks: Sequence[TableTask], options: StorageOptions
+        self, number: int, lane: Lane, tasks: Sequence[TableTask], options: TaskOptions
     ) -> list[TaskResult]:
         context = self._context
         names = sorted({task.table for task in tasks})
@@ -167,11 +166,16 @@ class LandingJobs:
         return context.parallelize(tasks, len(tasks)).map(work).collect()
 
 
-def _lake_options(batches: Iterable[Batch]) -> StorageOptions:
-    """The options of the lake, which all tables of a pipeline share."""
-    found = {batch.landing.parameters.path.options for batch in batches}
-    assert len(found) == 1, found
-    return found.pop()
+def _task_options(batches: Mapping[str, Batch]) -> TaskOptions:
+    """The options of the lake, which all tables of a pipeline share, and of registries."""
+    lakes = {batch.landing.parameters.path.options for batch in batches.values()}
+    assert len(lakes) == 1, lakes
+    registries = {
+        name: registry.options
+        for name, batch in batches.items()
+        if (registry := batch.landing.parameters.format.registry) is not None
+    }
+    return TaskOptions(lakes.pop(), registries)
 
 
 def _group(number: int) -> str:

@@ -33,6 +33,11 @@ from sawlog.pipeline.landing.driver.table_setup import (
 from sawlog.pipeline.landing.driver.table_setup import check_table as check_existing
 from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure, classify
 from sawlog.pipeline.landing.topic_check import TopicState
+from sawlog.pipeline.registry.registry_client import (
+    RegistryRefused,
+    RegistryUnavailable,
+    registry_client,
+)
 from sawlog.pipeline.source.offset_json import Offsets
 
 _FAILURES = (LandingFailure, FormatError, TableError, KafkaError, ClientError, OSError)
@@ -128,6 +133,7 @@ def check_query(
 def check_landed(cluster: Cluster, config: LandedTable) -> CheckResult:
     """Say in one line where a landing would start, or why it cannot."""
     partitions, starts, _, failure = preflight(cluster, config)
+    failure = failure or _registry_failure(config)
     if failure is not None:
         is_stopped = failure.kind in FATAL and Table.exists(config.path)
         text = f"stopped: {failure.message}" if is_stopped else failure.message
@@ -141,6 +147,17 @@ def check_landed(cluster: Cluster, config: LandedTable) -> CheckResult:
     return CheckResult(
         f"will be created from {_counted(partitions, 'partition')} of {config.topic!r}"
     )
+
+
+def _registry_failure(config: LandedTable) -> LandingFailure | None:
+    """Why the registry of a table cannot be used; None if it can, or there is none."""
+    registry = format_of(config).registry
+    try:
+        if registry is not None:
+            registry_client(registry).check()
+    except (RegistryUnavailable, RegistryRefused) as error:
+        return classify(error)
+    return None
 
 
 def _counted(count: int, noun: str) -> str:

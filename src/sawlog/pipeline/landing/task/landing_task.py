@@ -6,7 +6,7 @@ the driver commits it, so a task may die, or run twice, at any time.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import NO_OPTIONS, StorageOptions, TablePath, table_path
 from sawlog.pipeline.delta.table_storage import open_storage
-from sawlog.pipeline.formats import parser
+from sawlog.pipeline.formats import parser, parser_input
 from sawlog.pipeline.formats.landed_rows import assemble, dead_rows, table_schema
 from sawlog.pipeline.formats.parsed import Format, Parsed
 from sawlog.pipeline.formats.schema_inference import merge
@@ -40,6 +40,7 @@ from sawlog.pipeline.landing.configuration.pipeline_config import (
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.landing.task.task_report import TaskReport
 from sawlog.pipeline.landing.topic_check import data_loss
+from sawlog.pipeline.registry.registry_url import RegistryUrl
 from sawlog.pipeline.source.batch_planning import OffsetRange
 from sawlog.pipeline.source.executor_check import ExecutorDiffers, check_here, versions_here
 
@@ -51,7 +52,8 @@ _ALL_COLUMNS = (*_RAW_COLUMNS, "headers")  # a dead letter has the whole record
 class LandingParameters:
     """The parameters that all tasks of a table share; small, sent with each task.
 
-    The paths carry the options of the lake, credentials among them, in a pickle but not in JSON.
+    The paths carry the options of the lake, and the format those of a registry, credentials among
+    them, in a pickle but not in JSON.
     """
 
     brokers: str
@@ -91,16 +93,22 @@ def landing_parameters(
     )
 
 
-def read_parameters(text: str, options: StorageOptions = NO_OPTIONS) -> LandingParameters:
+def read_parameters(
+    text: str, options: StorageOptions = NO_OPTIONS, registry_options: StorageOptions = NO_OPTIONS
+) -> LandingParameters:
     """Decode the JSON; `options` are those of the lake."""
     fields: dict[str, Any] = json.loads(text)
+    format_ = Format(**fields["format"])
+    if format_.registry is not None:
+        registry = RegistryUrl(format_.registry, registry_options)
+        format_ = replace(format_, registry=registry)
     return LandingParameters(
         **{
             **fields,
             "topic_id": bytes.fromhex(fields["topic_id"]),
             "path": TablePath(fields["path"], options),
             "dead_path": TablePath(fields["dead_path"], options),
-            "format": Format(**fields["format"]),
+            "format": format_,
             "partition_by": tuple(fields["partition_by"]),
             "bounds": CommitBounds(**fields["bounds"]),
         }
@@ -219,7 +227,7 @@ class _Landing:
         )
         for partition, chunk in self._chunks(ranges):
             left, fetched_bytes = chunk.batch, chunk.fetched_bytes
-            for parsed in parse_values(left.column("value")):
+            for parsed in parse_values(parser_input(self._parameters.format, left)):
                 yield _Part(partition, left.slice(0, parsed.values), parsed, fetched_bytes)
                 left, fetched_bytes = left.slice(parsed.values), 0
 

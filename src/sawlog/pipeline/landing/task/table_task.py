@@ -7,6 +7,7 @@ only if its worker or executor dies.
 import gc
 import sys
 import traceback
+from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -41,10 +42,21 @@ class TaskResult(NamedTuple):
         return LandingFailure(FailureKind(kind), message)
 
 
-def run_task(task: TableTask, options: StorageOptions = NO_OPTIONS) -> TaskResult:
-    """Land the ranges of a task, in a Python worker of Spark; `options` are those of the lake."""
+class TaskOptions(NamedTuple):
+    """Options of the lake, and by table those of its schema registry."""
+
+    lake: StorageOptions = NO_OPTIONS
+    registries: Mapping[str, StorageOptions] = {}
+
+
+_NO_OPTIONS = TaskOptions()
+
+
+def run_task(task: TableTask, options: TaskOptions = _NO_OPTIONS) -> TaskResult:
+    """Land the ranges of a task, in a Python worker of Spark."""
     try:
-        parameters = read_parameters(task.parameters, options)
+        registry = options.registries.get(task.table, NO_OPTIONS)
+        parameters = read_parameters(task.parameters, options.lake, registry)
         report = land_ranges(parameters, task.columns, task.ranges)
     except Exception as error:
         traceback.print_exc(file=sys.stderr)  # shown with --verbose

@@ -24,8 +24,8 @@ lake: ./lake
 tables:
   access:
     topic: access-log
-    format: json            # raw, json, avro, csv
-    schema: infer           # or a DDL string, or an Avro file
+    format: json            # raw, json, avro, protobuf, csv
+    schema: infer           # or a DDL string, a schema file, or registry
     partition_by: [date(timestamp)]
     commit: {every: 10s, rows: 1000000, bytes: 256MB}
     group: lake-access
@@ -267,7 +267,9 @@ def test_a_value_that_is_not_text_is_one_problem() -> None:
 
 def test_an_avro_file_is_rejected_for_json() -> None:
     told = refusal(f"{HEAD}  t: {{topic: a, format: json, schema: a.avsc}}\n")
-    assert told.endswith("json takes the columns as DDL, or infer; an Avro file is for avro")
+    assert told.endswith(
+        "json takes the columns as DDL, infer, or registry; an Avro file is for avro"
+    )
 
 
 STORE = """
