@@ -26,13 +26,13 @@ def _stored(batch: pa.Table) -> pa.Table:
 
 
 def last_per_key(batch: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The last row of each key of a batch, with the types that a table stores."""
+    """The last row of each key of a batch, in their order, with the types that a table stores."""
     rows = _stored(batch)
     key_rows = comparable_keys(rows, keys)
     position = _positions(rows)
     numbered = key_rows.append_column(ROW, position)
     last = numbered.group_by(key_rows.column_names).aggregate([(ROW, "max")])[f"{ROW}_max"]
-    return rows if len(last) == rows.num_rows else rows.take(last)
+    return rows if len(last) == rows.num_rows else rows.take(pa.array(np.sort(last.to_numpy())))
 
 
 def _positions(rows: pa.Table) -> pa.Array:

@@ -12,6 +12,7 @@ file, and the buffers of a writer.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from sawlog.pipeline.delta.table import ReplacedFiles, Table
 from sawlog.pipeline.delta.table_storage import TableStorage
 from sawlog.pipeline.formats.spark_types import type_name
 
+KEY = "sawlog.key"  # table property of keyed tables: the columns of the key, as JSON
 KEYED_TARGET_BYTES = 32 * 1024 * 1024  # smaller than other files: a change rewrites a whole file
 PLACE = ("topic", "partition", "offset")  # the columns that order the changes of a key
 _MIN_TASK_BYTES = 4 * 1024 * 1024
@@ -69,7 +71,12 @@ RunTasks = Callable[[Callable[[MergeTask], str], Sequence[MergeTask]], Sequence[
 
 
 def merge_changes(
-    table: Table, schema: pa.Schema, changes: Changes, keys: Sequence[str], run: RunTasks, cores: int
+    table: Table,
+    schema: pa.Schema,
+    changes: Changes,
+    keys: Sequence[str],
+    run: RunTasks,
+    cores: int,
 ) -> MergedFiles:
     """Merge the changes into the version of the handle, without a commit.
 
@@ -86,6 +93,12 @@ def merge_changes(
     return MergedFiles(
         [*written, *unchanged], ReplacedFiles(table.version, replaced), written
     )  # fmt: skip
+
+
+def target_bytes(table: Table, wanted: int) -> int:
+    """The size of files to write, at most `wanted`."""
+    is_keyed = KEY in (table.snapshot.metadata.get("configuration") or {})
+    return min(wanted, KEYED_TARGET_BYTES) if is_keyed else wanted
 
 
 def check_key_columns(schema: pa.Schema, keys: Sequence[str]) -> None:
@@ -132,7 +145,8 @@ def _result_of(text: str) -> _Result:
     return _Result(replaced, unchanged, [DataFile.from_json(file) for file in written])
 
 
-class _Merge(NamedTuple):
+@dataclass(frozen=True)
+class _Merge:
     """The work of a task; a pickle of it goes to the workers."""
 
     storage: TableStorage
@@ -145,18 +159,17 @@ class _Merge(NamedTuple):
         """Returns a result as JSON."""
         last = _LastChanges(self.keys, self._changed_keys())
         replaced: list[str] = []
-        unchanged: list[str] = []
-        with FileWriter(
-            self.storage, self.partition_by, target_bytes=KEYED_TARGET_BYTES
-        ) as writer:
+        with FileWriter(self.storage, self.partition_by, target_bytes=KEYED_TARGET_BYTES) as writer:
             for old in task.files:
                 if not may_hold_keys(old, last.ranges):
                     continue
                 if self._rewritten(writer, old, self._looked_up(old, last.changed_rows)):
                     replaced.append(old.path)
-            for new in task.rows:
-                if not self._rewritten(writer, new, self._looked_up(new, last.outdated_rows)):
-                    unchanged.append(new.path)
+            unchanged = [
+                new.path
+                for new in task.rows
+                if not self._rewritten(writer, new, self._looked_up(new, last.outdated_rows))
+            ]
             written = writer.close()
         return json.dumps([replaced, unchanged, [file.to_json() for file in written]])
 

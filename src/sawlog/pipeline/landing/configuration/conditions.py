@@ -248,7 +248,9 @@ def _compared(compare: Callable[[Any, Any], Any], left: Any, right: Any, text: s
 def _is_text_of(text: pa.DataType, kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_string(text)
-        and (pa.types.is_temporal(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind))
+        and (
+            pa.types.is_temporal(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind)
+        )
     )
 
 

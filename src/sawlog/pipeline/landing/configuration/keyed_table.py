@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 APPEND, UPSERT = MODES = ("append", "upsert")
 DEBEZIUM = "debezium"
+NO_COLUMNS: tuple[str, ...] = ()
 KEYED_KEYS = ("mode", "key", "delete_when", "envelope")
 
 
 def read_upsert(entry: Section, format_name: str) -> Upsert | None:
     """Read the keys of `KEYED_KEYS` of a landed table; None if rows are appended."""
     mode = entry.take("mode", _mode, APPEND)
-    key = entry.take("key", yaml_nodes.texts, ())
+    key = entry.take("key", yaml_nodes.texts, NO_COLUMNS)
     delete_when = entry.take("delete_when", _condition, "")
     envelope = entry.take("envelope", _envelope, "")
     if mode == APPEND:

@@ -442,8 +442,8 @@ def _check_sources(
     for query in queries:
         for name in sorted(keyed & set(query.tables)):
             problems.add(
-                where, f"tables: the query of {query.name!r} reads {name!r}, which has mode: upsert:"
-                " a stream has new rows only. Land the topic in a table with mode: append for it"
+                where, f"tables: the query of {query.name!r} reads {name!r}, which is keyed: a stream"
+                " has new rows only. Land the topic in a table with mode: append for it"
             )  # fmt: skip
 
 

@@ -5,13 +5,13 @@ are added to the table. If not, the types are merged into one that holds all val
 wrote another type must parse their ranges again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from sawlog.pipeline.delta.errors import SchemaMismatch
-from sawlog.pipeline.delta.schema_evolution import evolved_schema
+from sawlog.pipeline.delta.schema_evolution import evolved_schema, union
 from sawlog.pipeline.landing.task.landing_task import merge_inferred
 from sawlog.pipeline.landing.task.task_report import TaskReport
 
@@ -37,13 +37,6 @@ def merge_task_schemas(table: pa.Schema, reports: Sequence[TaskReport]) -> Schem
     return SchemaFit(schema, to_reparse)
 
 
-def union(table: pa.Schema, found: Iterable[pa.Schema]) -> pa.Schema:
-    """Add the columns of all schemas. Raises SchemaMismatch."""
-    for schema in found:
-        table = evolved_schema(table, schema)
-    return table
-
-
 def fits_schema(wide: pa.Schema, schema: pa.Schema) -> bool:
     try:
         return bool(evolved_schema(wide, schema).equals(wide))
@@ -53,7 +46,7 @@ def fits_schema(wide: pa.Schema, schema: pa.Schema) -> bool:
 
 def distinct_schemas(report: TaskReport) -> list[pa.Schema]:
     distinct: list[pa.Schema] = []
-    for file in report.files:
+    for file in (*report.files, *report.delete_files):
         if not any(file.schema.equals(known) for known in distinct):
             distinct.append(file.schema)
     return distinct
