@@ -1,7 +1,6 @@
 """Keyed tables with a running broker, without Spark: what records do to rows."""
 
 import json
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 
 from sawlog.client.consumer.consumer import AtOffset
 from sawlog.client.net.cluster import Cluster
-from sawlog.client.producer.producer import Producer
 from sawlog.pipeline.delta.compaction import compact
 from sawlog.pipeline.delta.errors import KeyConflict
 from sawlog.pipeline.delta.table import Table
@@ -17,24 +15,9 @@ from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, P
 from sawlog.pipeline.landing.driver.replay import resolve_replay_start, restore_to
 from sawlog.pipeline.landing.failures import LandingFailure
 from support.pipeline.drivers import uncommitted
+from support.pipeline.keyed_topics import Json, send_keyed
 from support.pipeline.landing import create_topic, land_here, pipeline_of, rows_of
 from support.server.broker_process import SawlogServer
-
-Json = Mapping[str, Any] | bytes | None
-Record = tuple[Json | str | int, Json]  # key, value
-
-
-def send_keyed(bootstrap: str, topic: str, records: Iterable[Record], partition: int = 0) -> None:
-    """Send to one partition; mappings as JSON, text and numbers as text."""
-    with Cluster(bootstrap) as cluster, Producer(cluster) as producer:
-        for key, value in records:
-            producer.send(topic, encoded(value), key=encoded(key), partition=partition)
-
-
-def encoded(value: Json | str | int) -> bytes | None:
-    if isinstance(value, Mapping):
-        return json.dumps(value).encode()
-    return str(value).encode() if isinstance(value, str | int) else value
 
 
 def keyed_pipeline(path: Path, bootstrap: str, topic: str, settings: str) -> Pipeline:

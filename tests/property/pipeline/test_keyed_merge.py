@@ -20,10 +20,10 @@ from support.pipeline.keyed_tables import (
     Key,
     commit_changes,
     replayed,
+    rows_by_key,
     run_here,
     written_changes,
 )
-from support.pipeline.landing import rows_of
 from support.pipeline.tables import PIPELINE, at, new_table
 
 PARTITIONS = 2
@@ -37,16 +37,6 @@ BATCHES = st.lists(
 
 def partition_of(key: Key) -> int:
     return (key[0] or 0) % PARTITIONS
-
-
-def found_in(table: Table) -> dict[Key, tuple[int, int, str]]:
-    rows: list[dict[str, Any]] = rows_of(table.path)
-    found = {
-        (row["id"], row["kind"] or ""): (row["partition"], row["offset"], row["value"] or "")
-        for row in rows  # in a partition column the empty string is null
-    }
-    assert len(found) == len(rows), "a key has two rows"
-    return found
 
 
 def placed(batch: Sequence[tuple[Any, Any, Any]], ends: list[int]) -> list[Change]:
@@ -77,7 +67,7 @@ def test_a_keyed_table_equals_a_dictionary_at_every_commit(
             committed = commit_changes(handle, changes, spans, tasks)
             assert isinstance(committed, CommittedVersion) == bool(changes)
             done += changes
-            assert found_in(table) == replayed(done)
+            assert rows_by_key(table) == replayed(done)
             again = (other, table)[number % 2]
             assert isinstance(commit_changes(again, changes, spans), AlreadyCommitted)
             if any(starts):
@@ -86,7 +76,7 @@ def test_a_keyed_table_equals_a_dictionary_at_every_commit(
                     commit_changes(handle, [], late)
             if compacts:
                 compact(None, path)
-            assert found_in(table) == replayed(done)
+            assert rows_by_key(table) == replayed(done)
 
 
 @settings(max_examples=30, deadline=None)
@@ -131,7 +121,7 @@ def test_a_merge_on_a_version_that_has_passed_is_rejected(tmp_path: Any) -> None
     with pytest.raises(FileConflict):
         table.commit(PIPELINE, merged.added, {at(0): OffsetSpan(2, 3)}, replaced=merged.replaced)
     commit_changes(table, change, {0: OffsetSpan(2, 3)})
-    assert found_in(table) == {(1, "a"): (0, 2, "new"), (2, "a"): (0, 1, "old")}
+    assert rows_by_key(table) == {(1, "a"): (0, 2, "new"), (2, "a"): (0, 1, "old")}
 
 
 def test_a_batch_of_recent_keys_leaves_older_files_alone(tmp_path: Any) -> None:

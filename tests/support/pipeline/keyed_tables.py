@@ -1,5 +1,6 @@
 """Keyed tables in tests: changes as tasks write them, merges in this process, a dictionary."""
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from sawlog.pipeline.delta.landed_offsets import OffsetCheck, OffsetSpan, check_
 from sawlog.pipeline.delta.merge import Changes, MergeTask, merge_changes
 from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion, Table
+from support.pipeline.landing import rows_of
 from support.pipeline.tables import PIPELINE, TOPIC, at
 
 KEYS = ("id", "kind")
@@ -73,6 +75,24 @@ def commit_changes(
     files = written_changes(table, changes, tasks)
     merged = merge_changes(table, table.schema, files, KEYS, run_here, 2)
     return table.commit(PIPELINE, merged.added, batch, replaced=merged.replaced)
+
+
+def random_change(partition: int, offset: int) -> Change:
+    """The change at a place of a topic; every fourth is a delete."""
+    number = random.Random(partition * 1_000_003 + offset).randrange(1_000)
+    key = (partition, f"k{number % 23}")
+    return Change(partition, offset, key, None if number % 4 == 0 else f"v{offset}")
+
+
+def rows_by_key(table: Table) -> dict[Key, tuple[int, int, str]]:
+    """The newest rows; in a partition column the empty string is null."""
+    rows = rows_of(table.path)
+    found = {
+        (row["id"], row["kind"] or ""): (row["partition"], row["offset"], row["value"] or "")
+        for row in rows
+    }
+    assert len(found) == len(rows), "a key has two rows"
+    return found
 
 
 def replayed(changes: Sequence[Change]) -> dict[Key, tuple[int, int, str]]:

@@ -442,8 +442,8 @@ def _check_sources(
     for query in queries:
         for name in sorted(keyed & set(query.tables)):
             problems.add(
-                where, f"tables: the query of {query.name!r} reads {name!r}, which is keyed: a stream"
-                " has new rows only. Land the topic in a table with mode: append for it"
+                where, f"tables: the query of {query.name!r} reads {name!r}, which is keyed, and a"
+                " stream has new rows only: land the topic in a table with mode: append for it"
             )  # fmt: skip
 
 
