@@ -11,7 +11,7 @@ file, and the buffers of a writer.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ KEYED_TARGET_BYTES = 32 * 1024 * 1024  # smaller than other files: a change rewr
 PLACE = ("topic", "partition", "offset")  # the columns that order the changes of a key
 _MIN_TASK_BYTES = 4 * 1024 * 1024
 _KEY_BATCH_ROWS = 256 * 1024
-_TOPIC, _PARTITION, _OFFSET = (f"\0{name}" for name in PLACE)
+_PLACE = _PARTITION, _OFFSET = ("\0partition", "\0offset")  # the same, topics numbered
 
 Flags = npt.NDArray[np.bool_]
 
@@ -218,87 +218,89 @@ class _Merge:
 
 
 class _LastChanges:
-    """The last change of each key of a batch."""
+    """The last change of each key of a batch. Raises KeyConflict."""
 
-    def __init__(self, keys: Sequence[str], batches: Iterator[pa.RecordBatch]) -> None:
+    def __init__(self, keys: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
         self._keys = keys
-        changes = pa.Table.from_batches(batches)
+        self._partitions: dict[tuple[str, int], int] = {}  # numbered as they are met
+        changes = pa.Table.from_batches([self._numbered(batch) for batch in batches])
         self.ranges = key_ranges(changes, keys)
-        places = [changes[name] for name in PLACE]
         keyed = comparable_keys(changes, keys)
-        self._names = keyed.column_names
-        grouped = _with_places(keyed, places).group_by(self._names)
-        last = grouped.aggregate(
-            [(_OFFSET, "max"), *((name, how) for name in (_TOPIC, _PARTITION) for how in _BOUNDS)]
-        )
-        mixed = pc.or_(
-            pc.not_equal(last[f"{_TOPIC}_min"], last[f"{_TOPIC}_max"]),
-            pc.not_equal(last[f"{_PARTITION}_min"], last[f"{_PARTITION}_max"]),
-        )
-        self._key_rows = last.select(self._names)
+        names = keyed.column_names
+        for name in _PLACE:
+            keyed = keyed.append_column(name, changes[name])
+        aggregates = [(_OFFSET, "max"), (_PARTITION, "min"), (_PARTITION, "max")]
+        last = keyed.group_by(names).aggregate(aggregates)
+        self._key_rows = last.select(names)
+        mixed = pc.not_equal(last[f"{_PARTITION}_min"], last[f"{_PARTITION}_max"])
         if pc.any(mixed).as_py():
-            found = is_among(keyed, self._key_rows.filter(mixed).slice(0, 1))
-            raise _in_two_partitions(changes.filter(found), keys)
-        self._last = _with_places(
-            self._key_rows,
-            [last[f"{_TOPIC}_min"], last[f"{_PARTITION}_min"], last[f"{_OFFSET}_max"]],
-        )
+            one_key = self._key_rows.filter(mixed).slice(0, 1)
+            raise self._conflict(changes.filter(is_among(keyed.select(names), one_key)))
+        self._last = self._key_rows.append_column(_PARTITION, last[f"{_PARTITION}_min"])
+        self._last = self._last.append_column(_OFFSET, last[f"{_OFFSET}_max"])
 
     def changed_rows(self, batch: pa.RecordBatch) -> Flags:
         """Which rows of the table have a key that the batch changes. Raises KeyConflict."""
-        keyed = comparable_keys(batch, self._keys)
-        found = np.asarray(is_among(keyed, self._key_rows))
+        found = np.asarray(is_among(comparable_keys(batch, self._keys), self._key_rows))
         if found.any():
-            self._check_partitions(batch.filter(pa.array(found)))
+            self._check_partitions(self._numbered(batch.filter(pa.array(found))))
         return found
 
     def outdated_rows(self, batch: pa.RecordBatch) -> Flags:
         """Which new rows are followed by another change of their key."""
-        keyed = comparable_keys(batch, self._keys)
-        placed = _with_places(keyed, [batch[name] for name in PLACE])
-        is_last = is_among(placed, self._last.select(placed.column_names))
-        return ~np.asarray(is_last)
+        placed = self._placed(self._numbered(batch), _PLACE)
+        return ~np.asarray(is_among(placed, self._last.select(placed.column_names)))
+
+    def _numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The keys and places of rows, with a number for topic and partition."""
+        topics = batch["topic"].dictionary_encode()
+        partitions = np.asarray(batch["partition"]).astype(np.int64)
+        pairs = np.asarray(topics.indices).astype(np.int64) << 32 | partitions
+        distinct, places = np.unique(pairs, return_inverse=True)
+        numbers = [
+            self._partitions.setdefault(
+                (topics.dictionary[int(pair >> 32)].as_py(), int(pair & 0xFFFFFFFF)),
+                len(self._partitions),
+            )
+            for pair in distinct
+        ]
+        columns = {name: batch[name] for name in self._keys}
+        columns[_PARTITION] = pa.array(np.array(numbers, np.int32)[places])
+        columns[_OFFSET] = batch["offset"]
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _placed(self, rows: pa.RecordBatch, names: Sequence[str]) -> pa.Table:
+        placed = comparable_keys(rows, self._keys)
+        for name in names:
+            placed = placed.append_column(name, pa.chunked_array([rows[name]]))
+        return placed
 
     def _check_partitions(self, rows: pa.RecordBatch) -> None:
         """Raise KeyConflict if a change comes from another partition than the row it changes."""
-        keyed = comparable_keys(rows, self._keys)
-        places = [rows[name] for name in PLACE]
-        among = [*self._names, _TOPIC, _PARTITION]
-        same = is_among(_with_places(keyed, places).select(among), self._last.select(among))
+        placed = self._placed(rows, (_PARTITION,))
+        same = is_among(placed, self._last.select(placed.column_names))
         if pc.all(same).as_py():
             return
         row = rows.filter(pc.invert(same)).slice(0, 1)
         matches = is_among(self._key_rows, comparable_keys(row, self._keys))
-        change = self._last.filter(matches)
-        columns = [change[name] for name in (_TOPIC, _PARTITION, _OFFSET)]
-        changed = pa.table(dict(zip(PLACE, columns, strict=True)))
-        raise _in_two_partitions(
-            pa.concat_tables([pa.Table.from_batches([row]), changed], promote_options="default"),
-            self._keys,
+        change = self._last.filter(matches).select(list(_PLACE))
+        raise self._conflict(
+            pa.concat_tables([pa.Table.from_batches([row]), change], promote_options="default")
         )
 
-
-_BOUNDS = ("min", "max")
-
-
-def _with_places(keyed: pa.Table, places: Sequence[pa.ChunkedArray]) -> pa.Table:
-    for name, column in zip((_TOPIC, _PARTITION, _OFFSET), places, strict=True):
-        keyed = keyed.append_column(name, column)
-    return keyed
-
-
-def _in_two_partitions(rows: pa.Table, keys: Sequence[str]) -> KeyConflict:
-    """The error for one key; the first row of `rows` has it."""
-    first = rows.slice(0, 1).to_pylist()[0]
-    key = ", ".join(f"{name}={first[name]!r}" for name in keys)
-    places: dict[tuple[str, int], int] = {}
-    for row in rows.select(list(PLACE)).to_pylist():
-        places.setdefault((row["topic"], row["partition"]), row["offset"])
-    met = " and ".join(
-        f"{topic}-{partition} at offset {offset}"
-        for (topic, partition), offset in sorted(places.items())
-    )
-    return KeyConflict(
-        f"the key {key} is in two partitions: {met}; the order of its changes is not known. Send"
-        " all records of a key to one partition, and land the topic in a new table"
-    )
+    def _conflict(self, rows: pa.Table) -> KeyConflict:
+        """The error for one key; the first of the rows has it."""
+        first = rows.slice(0, 1).to_pylist()[0]
+        key = ", ".join(f"{name}={first[name]!r}" for name in self._keys)
+        partitions = list(self._partitions)
+        offsets: dict[tuple[str, int], int] = {}
+        for row in rows.select(list(_PLACE)).to_pylist():
+            offsets.setdefault(partitions[row[_PARTITION]], row[_OFFSET])
+        met = " and ".join(
+            f"{topic}-{partition} at offset {offset}"
+            for (topic, partition), offset in sorted(offsets.items())
+        )
+        return KeyConflict(
+            f"the key {key} is in two partitions: {met}; the order of its changes is not known."
+            " Send all records of a key to one partition, and land the topic in a new table"
+        )
