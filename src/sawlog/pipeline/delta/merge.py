@@ -1,13 +1,9 @@
 """Merges the changes of a batch into a keyed table: the last change of each key counts.
 
-Tasks of a landing write the new rows of a batch, and the keys of deleted rows, into files. A merge
-reads the keys of these files, then the key columns of the table's files, and writes every file
-again that loses rows, without them. A file of new rows whose rows are all the last of their keys
-becomes part of the table as it is. So rows stay in files by age: a batch that changes recent rows
-rewrites recent files only, and every Delta reader can read the result.
-
-Memory is bounded by the batch and not by the table: a task has the keys of the batch, a part of one
-file, and the buffers of a writer.
+Tasks write new rows, and the keys of deleted rows, into files. A merge writes every file of the
+table again that loses rows; a file of new rows that are all the last of their keys is added as it
+is. So rows stay in files by age, and a batch that changes recent rows rewrites recent files. A task
+holds the keys of the batch, a part of one file and a writer's buffers, whatever the table's size.
 """
 
 import json

@@ -1,11 +1,9 @@
 """Commits a batch on the driver: task reports in, one version of the table with its rows out.
 
-The order matters. Ranges whose files conflict with others are parsed again. New columns are
-committed in a version of their own, then the dead letters, if there are any to add or replace, then
-the rows and offsets. The files of a keyed table are merged before that, and again if another
-writer moved the table meanwhile. Last, the offsets are committed to the consumer group, for
-monitoring only. The driver may die between any two steps: the next run starts from the offsets in
-the table.
+Ranges whose files conflict with others are parsed again. New columns are committed in a version of
+their own. The files of a keyed table are merged. Then come the dead letters, if there are any to
+add or replace, the rows and offsets, and last the offsets of the consumer group, for monitoring
+only. The driver may die between any two steps: the next run starts from the offsets in the table.
 """
 
 import time
