@@ -108,7 +108,9 @@ def land_upserts(work: Workload, broker: Broker, directory: Path) -> Measured:
     file = directory / "pipeline.yaml"
     file.write_text(upserts.pipeline_text(broker.bootstrap, work.records))
     upserts.fill(broker.bootstrap, upserts.rows(work.records))
-    land_once(file, directory)
+    loading = directory / "load"
+    loading.mkdir()
+    land_once(file, loading)
     path = directory / "lake" / upserts.TABLE
     loaded = Table.open(path).version
     upserts.fill(broker.bootstrap, upserts.changes(work.records))

@@ -1,6 +1,7 @@
 """Keyed tables with a running broker, without Spark: what records do to rows."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from sawlog.client.consumer.consumer import AtOffset
 from sawlog.client.net.cluster import Cluster
 from sawlog.pipeline.delta.compaction import compact
 from sawlog.pipeline.delta.errors import KeyConflict
+from sawlog.pipeline.delta.merge import MergedFiles, merge_changes
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.driver import batch_commit
 from sawlog.pipeline.landing.driver.replay import resolve_replay_start, restore_to
 from sawlog.pipeline.landing.failures import LandingFailure
 from support.pipeline.drivers import uncommitted
@@ -177,8 +180,8 @@ def test_events_of_debezium_are_unwrapped_with_their_deletes(
             (key(2), event("c", None, row(2, quoted), wrapped=wrapped)),
             (key(3), event("c", None, row(3, "three"), wrapped=wrapped)),
             (key(1), event("u", row(1, "one"), row(1, "ONE"), wrapped=wrapped)),
-            (key(3), event("d", {"id": 3, "text": None}, None, wrapped=wrapped)),
-            (key(3), None),
+            (None, event("d", {"id": 3, "text": None}, None, wrapped=wrapped)),
+            (key(4), None),
             (key(9), {"op": "x"}),
             (key(9), {"id": 9}),
             (key(9), event("u", row(9, "x"), None, wrapped=wrapped)),
@@ -225,6 +228,42 @@ def test_a_key_in_two_partitions_stops_the_table(
     told = f"the key id=1 is in two partitions: {topic}-0 at offset 1 and {topic}-1 at offset 1"
     assert told in str(failure.value)
     assert [row["id"] for row in rows_of(the(pipeline).path)] == [1]
+
+
+def test_a_batch_is_merged_again_if_the_table_moved_on(
+    broker: SawlogServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a compaction, and by another driver that lands the same batch."""
+    create_topic(broker.bootstrap, topic, 1)
+    pipeline = keyed_pipeline(tmp_path, broker.bootstrap, topic, "format: json, key: id")
+    path = the(pipeline).path
+    for number in range(2):
+        send_keyed(broker.bootstrap, topic, [(number, {"id": number, "n": 0})])
+        land_here(pipeline)
+    merges: list[int] = []
+
+    def merge_while(meanwhile: Callable[[], object]) -> None:
+        def merge(table: Table, *arguments: Any) -> MergedFiles:
+            merged = merge_changes(table, *arguments)
+            merges.append(table.version)
+            if len(merges) == 1:
+                meanwhile()
+            return merged
+
+        monkeypatch.setattr(batch_commit, "merge_changes", merge)
+        merges.clear()
+        land_here(pipeline)
+
+    send_keyed(broker.bootstrap, topic, [(0, {"id": 0, "n": 1}), (9, b"broken")])
+    merge_while(lambda: compact(None, path))
+    assert len(merges) == 2
+    assert landed(pipeline, "id", "n") == [(0, 1), (1, 0)]
+    send_keyed(broker.bootstrap, topic, [(1, {"id": 1, "n": 2}), (9, b"broken too")])
+    merge_while(lambda: land_here(pipeline))
+    assert len(merges) == 2
+    assert landed(pipeline, "id", "n") == [(0, 1), (1, 2)]
+    assert [offset for offset, _ in dead_letters(pipeline)] == [3, 5]
+    assert uncommitted(path) == set()
 
 
 def test_a_keyed_table_is_replayed_as_a_whole_or_not_at_all(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.data_files import delete_uncommitted
+from sawlog.pipeline.delta.data_files import decode_path, delete_uncommitted
 from sawlog.pipeline.delta.errors import FileConflict, OffsetConflict, SchemaMismatch
 from sawlog.pipeline.delta.landed_offsets import OffsetCheck, OffsetSpan, check_offsets
 from sawlog.pipeline.delta.merge import MergeTask, merge_changes
@@ -129,8 +129,9 @@ class LandingCommitter:
                 delete_uncommitted(table.storage, merged.written)
             else:
                 added = {file.path for file in merged.added}
-                outdated = [file for file in changes.rows if file.path not in added]
-                delete_uncommitted(table.storage, [*outdated, *changes.deletes])
+                for file in (*changes.rows, *changes.deletes):
+                    if file.path not in added:
+                        table.storage.delete(decode_path(file.path))
             return done, merged.added
         raise LandingFailure(
             FailureKind.CONFLICT,
