@@ -136,6 +136,21 @@ def test_a_single_key_of_a_tombstone_may_be_plain_text(
     assert dead_letters(pipeline) == []
 
 
+def test_keys_of_deletes_decide_no_types(broker: SawlogServer, topic: str, tmp_path: Path) -> None:
+    """Tombstones that come first, in the same task as rows, in another task, in another batch."""
+    create_topic(broker.bootstrap, topic, 2)
+    pipeline = keyed_pipeline(tmp_path, broker.bootstrap, topic, "format: json, key: id")
+    send_keyed(broker.bootstrap, topic, [("text", None), (1, None)])
+    assert landed(pipeline, "id") == []
+    assert "id" not in Table.open(the(pipeline).path).schema.names
+    rows = [(number, {"id": number}) for number in range(4)]
+    send_keyed(broker.bootstrap, topic, [("text", None), *rows, (2, None)])
+    send_keyed(broker.bootstrap, topic, [("text", None), (7, None)], partition=1)
+    assert landed(pipeline, "id") == [(0,), (1,), (3,)]
+    reason = "a delete whose key does not give id: not JSON: unexpected character, at byte 7"
+    assert dead_letters(pipeline) == [(0, reason), (2, reason)]
+
+
 def test_the_key_of_the_record_can_be_the_key_of_a_raw_table(
     broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
@@ -144,10 +159,22 @@ def test_the_key_of_the_record_can_be_the_key_of_a_raw_table(
     send_keyed(
         broker.bootstrap,
         topic,
-        [(b"\xff", b"1"), (b"b", b"2"), (b"\xff", b"3"), (None, b"4"), (b"b", None), (b"", b"5")],
+        [
+            (b"\xff", b"1"),
+            (b"b", b"2"),
+            (b"\xff", b"3"),
+            (None, b"4"),
+            (b"b", None),
+            (b"", b"5"),
+            (None, None),
+        ],
     )
     assert landed(pipeline, "key", "value") == [(b"", b"5"), (b"\xff", b"3")]
-    assert dead_letters(pipeline) == [(3, "no value for the key (key)")]
+    told = "no value for the key (key)"
+    assert dead_letters(pipeline) == [
+        (3, told),
+        (6, f"a delete whose key does not give key: {told}"),
+    ]
 
 
 def event(op: str, before: Json = None, after: Json = None, *, wrapped: bool) -> dict[str, Any]:

@@ -76,10 +76,12 @@ def merge_changes(
 ) -> MergedFiles:
     """Merge the changes into the version of the handle, without a commit.
 
-    `schema` has the columns of the table and of the changes. Raises KeyConflict.
+    `schema` has the columns of the table and of the new rows; if it lacks the key, there is no row
+    that the batch could delete. Raises KeyConflict.
     """
     check_key_columns(schema, keys)
-    tasks = plan_tasks(table.files(), changes, cores)
+    has_rows = all(name in schema.names for name in keys)
+    tasks = plan_tasks(table.files(), changes, cores) if has_rows else []
     merge = _Merge(table.storage, table.partition_by, schema, tuple(keys), changes)
     results = [_result_of(text) for text in run(merge, tasks)] if tasks else []
     by_path = {file.path: file for file in changes.rows}

@@ -4,8 +4,6 @@ A table only gains columns, and fields of structs, at the end. The type of a col
 batch conforms to a wider schema by nulls.
 """
 
-from collections.abc import Iterable
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,13 +18,6 @@ def evolved_schema(now: pa.Schema, found: pa.Schema) -> pa.Schema:
     Raises SchemaMismatch for a column of another type, or a name that differs only in case.
     """
     return pa.schema(_union(list(now), list(found), ""))
-
-
-def union(table: pa.Schema, found: Iterable[pa.Schema]) -> pa.Schema:
-    """Add the columns of all schemas. Raises SchemaMismatch."""
-    for schema in found:
-        table = evolved_schema(table, schema)
-    return table
 
 
 def _union(now: list[pa.Field], found: list[pa.Field], where: str) -> list[pa.Field]:

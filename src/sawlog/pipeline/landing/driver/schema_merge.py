@@ -5,13 +5,14 @@ are added to the table. If not, the types are merged into one that holds all val
 wrote another type must parse their ranges again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from sawlog.pipeline.delta.data_files import DataFile
 from sawlog.pipeline.delta.errors import SchemaMismatch
-from sawlog.pipeline.delta.schema_evolution import evolved_schema, union
+from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.landing.task.landing_task import merge_inferred
 from sawlog.pipeline.landing.task.task_report import TaskReport
 
@@ -22,19 +23,31 @@ class SchemaFit(NamedTuple):
 
 
 def merge_task_schemas(table: pa.Schema, reports: Sequence[TaskReport]) -> SchemaFit:
-    """Merge the schemas of a batch. If nothing is parsed again, all files fit the result."""
-    found = [distinct_schemas(report) for report in reports]
+    """Merge the schemas of a batch. If nothing is parsed again, all files fit the result.
+
+    Keys of deletes decide no type: they must fit those of rows, if there are any.
+    """
+    found = [distinct_schemas(report.files) for report in reports]
     try:
-        return SchemaFit(union(table, (schema for schemas in found for schema in schemas)), ())
+        schema = union(table, (schema for schemas in found for schema in schemas))
     except SchemaMismatch:
-        pass
-    schema = merge_inferred(table, [schema for schemas in found for schema in schemas])
+        schema = merge_inferred(table, [schema for schemas in found for schema in schemas])
+    for schemas, report in zip(found, reports, strict=True):
+        for deletes in distinct_schemas(report.delete_files):
+            schemas.append(pa.schema([part for part in deletes if part.name in schema.names]))
     to_reparse = tuple(
         place
         for place, schemas in enumerate(found)
         if any(not fits_schema(schema, other) for other in schemas)
     )
     return SchemaFit(schema, to_reparse)
+
+
+def union(table: pa.Schema, found: Iterable[pa.Schema]) -> pa.Schema:
+    """Add the columns of all schemas. Raises SchemaMismatch."""
+    for schema in found:
+        table = evolved_schema(table, schema)
+    return table
 
 
 def fits_schema(wide: pa.Schema, schema: pa.Schema) -> bool:
@@ -44,9 +57,9 @@ def fits_schema(wide: pa.Schema, schema: pa.Schema) -> bool:
         return False
 
 
-def distinct_schemas(report: TaskReport) -> list[pa.Schema]:
+def distinct_schemas(files: Iterable[DataFile]) -> list[pa.Schema]:
     distinct: list[pa.Schema] = []
-    for file in (*report.files, *report.delete_files):
+    for file in files:
         if not any(file.schema.equals(known) for known in distinct):
             distinct.append(file.schema)
     return distinct

@@ -18,7 +18,7 @@ from sawlog.pipeline.delta.delta_types import from_json, stored_schema, to_json
 from sawlog.pipeline.delta.errors import SchemaMismatch
 from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.partitioning import parse
-from sawlog.pipeline.delta.schema_evolution import union
+from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import NO_OPTIONS, StorageOptions, TablePath, table_path
 from sawlog.pipeline.delta.table_storage import open_storage
@@ -210,15 +210,15 @@ class _Landing:
             for part in self._parsed(ranges, columns_are_final):
                 fetched_bytes += part.fetched_bytes
                 changes = self._changes(part)
-                schemas = [stored_schema(rows.schema) for rows in (changes.rows, *changes.deletes)]
+                schema = stored_schema(changes.rows.schema)
                 try:
-                    seen = union(seen, schemas)
+                    seen = evolved_schema(seen, schema)
                 except SchemaMismatch:
-                    clashes += schemas
+                    clashes.append(schema)
                 if clashes:
                     for unfinished in (writer, delete_writer, dead_writer):
                         unfinished.abort()
-                    clashes = [merge_inferred(self._table, [seen, *clashes, *schemas])]
+                    clashes = [merge_inferred(self._table, [seen, *clashes, schema])]
                     continue
                 records += changes.records
                 writer.write(changes.rows)
@@ -253,9 +253,8 @@ class _Landing:
 
     def _parsed(self, ranges: Sequence[OffsetRange], columns_are_final: bool) -> Iterator[_Part]:
         known = parser_schema(self._table, self._generated)
-        infer = self._infer and not columns_are_final
         upsert = self._parameters.upsert
-        self._keyed = None if upsert is None else KeyedRecords(upsert, known, infer=infer)
+        self._keyed = None if upsert is None else KeyedRecords(upsert, known, infer=self._infer)
         parse_values = parser(
             self._parameters.format,
             known,

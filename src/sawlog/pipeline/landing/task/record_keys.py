@@ -29,11 +29,6 @@ class RecordKeyParser:
 
     def parse(self, keys: pa.Array) -> Parsed:
         """The key columns of all keys, which are binary; a key with a null in one is bad."""
-        if not self._infer and len(self._known) < len(self._columns):
-            # The columns of a second pass are final, and no row had the key.
-            nothing = _conformed(pa.RecordBatch.from_pylist([]), pa.schema([]))
-            bad = [BadRow(row, "no row of the table has this key") for row in range(len(keys))]
-            return Parsed(nothing, pa.array([], pa.int64()), bad)
         texts = self._without_schema(keys)
         parsed = self._rows(texts, self._known, infer=self._infer)
         if parsed is None or (parsed.bad and self._infer and self._are_scalars(texts, parsed)):
