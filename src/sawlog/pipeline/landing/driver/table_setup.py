@@ -19,6 +19,7 @@ from sawlog.pipeline.delta.merge import KEY
 from sawlog.pipeline.delta.partitioning import parse
 from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.vacuum import RETENTION
 from sawlog.pipeline.formats.landed_rows import DEAD
 from sawlog.pipeline.landing.configuration.declared_columns import initial_schema
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
@@ -35,6 +36,7 @@ from sawlog.pipeline.source.offset_json import Offsets
 
 GROUP = "sawlog.group"
 TOPIC_ID = "sawlog.topicId."
+KEYED_RETENTION = "interval 1 day"  # a table of which each batch may replace every file
 
 
 class PreparedTable(NamedTuple):
@@ -99,6 +101,7 @@ def create_table(config: LandedTable, topic: Topic, starts: Offsets) -> None:
     properties = {GROUP: config.group, DEAD_TABLE: open_dead_letters(config, DEAD).id}
     if config.upsert is not None:
         properties[KEY] = json.dumps(config.upsert.key)
+        properties[RETENTION] = KEYED_RETENTION
     if topic.has_id:
         properties[TOPIC_ID + topic.name] = format_topic_id(topic.id)
     try:
