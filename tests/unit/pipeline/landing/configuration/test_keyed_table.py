@@ -1,10 +1,13 @@
 """The settings of keyed tables in the pipeline file."""
 
+import re
+
 import pytest
 
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Upsert
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
 from sawlog.pipeline.landing.configuration.yaml_nodes import BadPipelineFile
+from support.sources import ROOT
 
 HEAD = "brokers: 127.0.0.1:9092\nlake: ./lake\ntables:\n"
 JSON = "format: json, schema: 'id BIGINT, b STRING, d DOUBLE, gone BOOLEAN'"
@@ -15,6 +18,17 @@ def upsert_of(settings: str, more: str = "") -> Upsert | None:
     table = parse_pipeline("p.yaml", text).tables[0]
     assert isinstance(table, LandedTable)
     return table.upsert
+
+
+def test_the_example_of_the_documentation_is_valid() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/pipeline.md").read_text(), re.DOTALL)
+    (example,) = (block for block in blocks if "envelope:" in block)
+    pipeline = parse_pipeline("p.yaml", f"brokers: 127.0.0.1:9092\nlake: ./lake\n{example}")
+    assert [table.upsert for table in pipeline.landed] == [
+        Upsert(("id",), envelope="debezium"),
+        Upsert(("sku", "shop"), "gone OR amount < 0"),
+        Upsert(("key",)),
+    ]
 
 
 def test_rows_are_appended_unless_the_file_says_otherwise() -> None:
