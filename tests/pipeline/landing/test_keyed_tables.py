@@ -177,6 +177,23 @@ def test_the_key_of_the_record_can_be_the_key_of_a_raw_table(
     ]
 
 
+def test_values_with_the_id_of_a_schema_can_be_keyed(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    pipeline = keyed_pipeline(
+        tmp_path,
+        broker.bootstrap,
+        topic,
+        "format: json, schema: 'id BIGINT, n BIGINT', options: {encoding: confluent}, key: id",
+    )
+    framed = [b'\0\0\0\0\7{"id": %d, "n": %d}' % (n % 3, n) for n in range(6)]
+    send_keyed(broker.bootstrap, topic, [(None, value) for value in framed])
+    send_keyed(broker.bootstrap, topic, [({"id": 1}, None)])
+    assert landed(pipeline, "id", "n") == [(0, 3), (2, 5)]
+    assert dead_letters(pipeline) == []
+
+
 def event(op: str, before: Json = None, after: Json = None, *, wrapped: bool) -> dict[str, Any]:
     found = {"op": op, "before": before, "after": after, "ts_ms": 1, "source": {"table": "t"}}
     return {"schema": {"type": "struct", "fields": []}, "payload": found} if wrapped else found

@@ -6,7 +6,9 @@ import pyarrow as pa
 
 from sawlog.pipeline.delta.errors import KeyConflict
 from sawlog.pipeline.delta.merge import check_key_columns
+from sawlog.pipeline.formats import is_framed
 from sawlog.pipeline.formats.landed_rows import RECORD
+from sawlog.pipeline.formats.parsed import Format
 from sawlog.pipeline.landing.configuration import yaml_nodes
 from sawlog.pipeline.landing.configuration.conditions import Condition, InvalidCondition
 from sawlog.pipeline.landing.configuration.pipeline_config import RECORD_KEY, Upsert
@@ -78,6 +80,14 @@ def check_upsert_columns(
         condition.holds(pa.RecordBatch.from_pylist([], columns))
     except InvalidCondition as error:
         entry.problems.add(entry.node_of("delete_when"), f"delete_when: {error}")
+
+
+def check_envelope(entry: Section, upsert: Upsert, format_: Format) -> None:
+    if upsert.envelope and is_framed(format_):
+        entry.problems.add(
+            entry.node_of("envelope"), f"envelope: {upsert.envelope} is read from plain JSON, not"
+            " from values with the id of a schema"
+        )  # fmt: skip
 
 
 def _mode(node: "yaml.Node") -> str:

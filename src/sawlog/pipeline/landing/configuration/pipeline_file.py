@@ -34,6 +34,7 @@ from sawlog.pipeline.landing.configuration.declared_columns import (
 )
 from sawlog.pipeline.landing.configuration.keyed_table import (
     KEYED_KEYS,
+    check_envelope,
     check_upsert_columns,
     read_upsert,
 )
@@ -280,6 +281,7 @@ def _check_columns(entry: Section, table: LandedTable) -> None:
     if table.upsert is not None:
         is_declared = declared_schema(table) is not None
         check_upsert_columns(entry, table.upsert, columns, is_declared=is_declared)
+        check_envelope(entry, table.upsert, format_of(table))
     try:
         if table.options:  # else the slow import would check nothing
             infer = declared_schema(table) is None

@@ -29,7 +29,7 @@ class ChunkChanges(NamedTuple):
     """The records of a chunk by what they do."""
 
     records: pa.RecordBatch  # those with rows
-    values: pa.Array  # the row of each of them, to be parsed
+    values: pa.Array | None  # the row of each of them, to be parsed; None: their values are rows
     deletes: pa.RecordBatch
     dead: pa.RecordBatch
 
@@ -65,7 +65,7 @@ class KeyedRecords:
         ]
         return ChunkChanges(
             records.filter(has_row),
-            rows.filter(has_row),
+            None if self._envelope is None else rows.filter(has_row),
             self._placed(assemble(*partition, deleting, keys)),
             pa.Table.from_batches(dead).combine_chunks().to_batches()[0]
             if any(part.num_rows for part in dead)

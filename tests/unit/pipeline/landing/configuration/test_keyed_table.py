@@ -62,6 +62,10 @@ def test_a_keyed_table_has_its_key_condition_and_envelope() -> None:
             "envelope: debezium needs format: json, not csv",
         ),
         (
+            f"{JSON}, options: {{encoding: confluent}}, mode: upsert, key: id, envelope: debezium",
+            "envelope: debezium is read from plain JSON",
+        ),
+        (
             f"{JSON}, mode: upsert, key: id, delete_when: op = 'd'",
             "delete_when: the schema has no op",
         ),
