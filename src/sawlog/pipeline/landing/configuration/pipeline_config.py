@@ -15,6 +15,7 @@ REGISTRY = "registry"
 DEAD_SUFFIX = "__dead"
 FORMATS = ("raw", "json", "avro", "protobuf", "csv")
 CHECKPOINTS = "_checkpoints"
+RECORD_KEY = "key"  # the column with the key of the record
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,19 @@ class CommitBounds:
     every_s: float = 10.0
     rows: int = 1_000_000
     fetched_bytes: int = 256_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """How records change the rows of a keyed table: the last record of a key is its row.
+
+    `delete_when` is a condition; records for which it holds delete the row. `envelope` is
+    `debezium`, or empty if a value is a row.
+    """
+
+    key: tuple[str, ...]
+    delete_when: str = ""
+    envelope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +60,7 @@ class LandedTable:
     commit: CommitBounds = CommitBounds()
     start: Start = AT_EARLIEST
     read_committed: bool = True
+    upsert: Upsert | None = None  # None: rows are appended
 
     @property
     def dead_path(self) -> TablePath:

@@ -32,6 +32,12 @@ from sawlog.pipeline.landing.configuration.declared_columns import (
     format_of,
     initial_schema,
 )
+from sawlog.pipeline.landing.configuration.keyed_table import (
+    KEYED_KEYS,
+    check_envelope,
+    check_upsert_columns,
+    read_upsert,
+)
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     CHECKPOINTS,
     DEAD_SUFFIX,
@@ -64,6 +70,7 @@ _QUERY_KEYS = ("sql", "key", "watermark", "topics", "partition_by", "every")
 _LANDED_KEYS = (
     "topic", "format", "schema", "options", "partition_by", "commit", "group", "start", "isolation",
     "registry", "registry_options",
+    *KEYED_KEYS,
 )  # fmt: skip
 NO_NAMES: tuple[str, ...] = ()
 START: Start = AT_EARLIEST  # the default
@@ -257,6 +264,7 @@ def _landed(entry: Section, name: str, places: Places) -> LandedTable:
         commit=_commit(entry),
         start=entry.take("start", _start, START),
         read_committed=entry.take("isolation", _isolation, True),
+        upsert=read_upsert(entry, format_name),
     )
     if is_right:
         _check_columns(entry, table)
@@ -270,6 +278,10 @@ def _check_columns(entry: Section, table: LandedTable) -> None:
     except LandingFailure as failure:
         entry.problems.add(entry.node_of("schema"), failure.message)
         return
+    if table.upsert is not None:
+        is_declared = declared_schema(table) is not None
+        check_upsert_columns(entry, table.upsert, columns, is_declared=is_declared)
+        check_envelope(entry, table.upsert, format_of(table))
     try:
         if table.options:  # else the slow import would check nothing
             infer = declared_schema(table) is None
@@ -419,7 +431,22 @@ def _check_together(problems: Problems, top: Section, tables: Iterable[Table]) -
                 where, f"tables: {count} read the topic {topic!r} as the group {group!r}: each"
                 " needs a group of its own for its offsets"
             )  # fmt: skip
-    _check_cycles(problems, where, [table for table in found if isinstance(table, QueryTable)])
+    queries = [table for table in found if isinstance(table, QueryTable)]
+    _check_sources(problems, where, landed, queries)
+    _check_cycles(problems, where, queries)
+
+
+def _check_sources(
+    problems: Problems, where: "yaml.Node", landed: Iterable[LandedTable],
+    queries: Iterable[QueryTable],
+) -> None:  # fmt: skip
+    keyed = {table.name for table in landed if table.upsert is not None}
+    for query in queries:
+        for name in sorted(keyed & set(query.tables)):
+            problems.add(
+                where, f"tables: the query of {query.name!r} reads {name!r}, which is keyed, and a"
+                " stream has new rows only: land the topic in a table with mode: append for it"
+            )  # fmt: skip
 
 
 def _check_cycles(problems: Problems, where: "yaml.Node", queries: Sequence[QueryTable]) -> None:

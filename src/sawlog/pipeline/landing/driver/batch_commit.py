@@ -1,9 +1,9 @@
 """Commits a batch on the driver: task reports in, one version of the table with its rows out.
 
-The order matters. Ranges whose files conflict with others are parsed again. New columns are
-committed in a version of their own, then the dead letters, if there are any to add or replace, then
-the rows and offsets. Last, the offsets are committed to the consumer group, for monitoring only.
-The driver may die between any two steps: the next run starts from the offsets in the table.
+Ranges whose files conflict with others are parsed again. New columns are committed in a version of
+their own. The files of a keyed table are merged. Then come the dead letters, if there are any to
+add or replace, the rows and offsets, and last the offsets of the consumer group, for monitoring
+only. The driver may die between any two steps: the next run starts from the offsets in the table.
 """
 
 import time
@@ -11,10 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.data_files import delete_uncommitted
-from sawlog.pipeline.delta.errors import OffsetConflict, SchemaMismatch
+from sawlog.pipeline.delta.data_files import decode_path, delete_uncommitted
+from sawlog.pipeline.delta.errors import FileConflict, OffsetConflict, SchemaMismatch
 from sawlog.pipeline.delta.landed_offsets import OffsetCheck, OffsetSpan, check_offsets
-from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion, Table
+from sawlog.pipeline.delta.merge import MergeTask, merge_changes
+from sawlog.pipeline.delta.table import (
+    AlreadyCommitted,
+    CommittedVersion,
+    ReplacedFiles,
+    Table,
+)
 from sawlog.pipeline.landing.driver.dead_letter_counts import count_dead_letters, counts_after_batch
 from sawlog.pipeline.landing.driver.dead_letters import (
     check_unchanged,
@@ -24,11 +30,12 @@ from sawlog.pipeline.landing.driver.dead_letters import (
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.schema_merge import merge_task_schemas
 from sawlog.pipeline.landing.driver.table_setup import PreparedTable
-from sawlog.pipeline.landing.failures import tagged_failures
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure, tagged_failures
 from sawlog.pipeline.landing.task.landing_task import LandingParameters, columns_text, land_ranges
 from sawlog.pipeline.landing.task.task_report import (
     TaskReport,
     batch_spans,
+    changes_of,
     data_files,
     dead_letter_files,
     ranges_from_json,
@@ -40,6 +47,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import SparkContext
 
+    from sawlog.pipeline.delta.data_files import DataFile
+
+_MERGES = 20  # attempts; each failed one is another writer's commit
 _ROUNDS = 4  # of parsing again; another driver may add columns meanwhile
 
 
@@ -67,14 +77,17 @@ class LandingCommitter:
         """Commit a batch as one version; None if the table already has it."""
         schema, fitting = self._fit_schemas(context, reports)
         spans = batch_spans(fitting)
-        done = self._commit_tables(schema, fitting, spans)
+        if self._parameters.upsert is None:
+            files: Sequence[DataFile] = data_files(fitting)
+            done = self._commit_tables(schema, fitting, spans, files)
+        else:
+            done, files = self._merge(context, schema, fitting, spans, self._parameters.upsert.key)
         ends = {partition: span.end for partition, span in spans.items()}
         self._commit_to_group(ends)
         if not isinstance(done, CommittedVersion):
             for report in fitting:
                 _discard(self._table, self._dead, report)
             return None
-        files = data_files(fitting)
         landed = LandedBatch(
             done.version,
             sum(report.rows for report in fitting),
@@ -88,11 +101,50 @@ class LandingCommitter:
         self._landed(landed)
         return landed
 
+    def _merge(
+        self,
+        context: "SparkContext",
+        schema: "pa.Schema",
+        reports: Sequence[TaskReport],
+        spans: Mapping[TopicPartition, OffsetSpan],
+        keys: Sequence[str],
+    ) -> tuple[CommittedVersion | AlreadyCommitted, Sequence["DataFile"]]:
+        """Merge a batch into a keyed table and commit it; returns the files that it added."""
+        table, changes = self._table, changes_of(reports)
+
+        def run(work: Callable[[MergeTask], str], tasks: Sequence[MergeTask]) -> Sequence[str]:
+            return context.parallelize(tasks, len(tasks)).map(_tagged(work)).collect()
+
+        for _ in range(_MERGES):
+            if not self._is_next(spans):
+                return AlreadyCommitted(table.version), ()
+            cores = context.defaultParallelism
+            merged = merge_changes(table, schema, changes, keys, run, cores)
+            try:
+                done = self._commit_tables(schema, reports, spans, merged.added, merged.replaced)
+            except FileConflict:
+                delete_uncommitted(table.storage, merged.written)
+                continue
+            if isinstance(done, AlreadyCommitted):
+                delete_uncommitted(table.storage, merged.written)
+            else:
+                added = {file.path for file in merged.added}
+                for file in (*changes.rows, *changes.deletes):
+                    if file.path not in added:
+                        table.storage.delete(decode_path(file.path))
+            return done, merged.added
+        raise LandingFailure(
+            FailureKind.CONFLICT,
+            f"others wrote to {table.path} {_MERGES} times before this driver could",
+        )
+
     def _commit_tables(
         self,
         schema: "pa.Schema",
         reports: Sequence[TaskReport],
         spans: Mapping[TopicPartition, OffsetSpan],
+        files: Sequence["DataFile"],
+        replaced: ReplacedFiles | None = None,
     ) -> CommittedVersion | AlreadyCommitted:
         """Commit the dead letters, then the table."""
         group, replays = self._parameters.group, self._replays
@@ -107,11 +159,11 @@ class LandingCommitter:
         check_unchanged(self._dead, dead_letter_commit)
         try:
             done = self._table.commit(
-                group, data_files(reports), spans, schema=schema,
+                group, files, spans, schema=schema, replaced=replaced,
                 info={"topic": self._parameters.topic},
                 more_txn_versions=lambda versions: counts_after_batch(group, versions, counts),
             )  # fmt: skip
-        except OffsetConflict:
+        except (OffsetConflict, FileConflict):
             revert_dead_letters(self._dead, group, dead_letter_commit, spans, replays=replays)
             raise
         if isinstance(done, AlreadyCommitted):
@@ -172,6 +224,16 @@ def parse_again(
     return [read_report(text) for text in found]
 
 
+def _tagged(work: Callable[[MergeTask], str]) -> Callable[[MergeTask], str]:
+    """The function of a task whose failures the driver recognises."""
+
+    def tagged(task: MergeTask) -> str:
+        with tagged_failures():
+            return work(task)
+
+    return tagged
+
+
 def _discard(table: Table, dead: Table, report: TaskReport) -> None:
-    delete_uncommitted(table.storage, report.files)
+    delete_uncommitted(table.storage, [*report.files, *report.delete_files])
     delete_uncommitted(dead.storage, report.dead_files)

@@ -4,6 +4,7 @@ Start offsets are resolved once and stored in the first version of the table; fr
 has the offsets. A table of another group, or of another topic of the same name, is rejected.
 """
 
+import json
 from typing import NamedTuple
 
 from sawlog.client.admin.list_offsets import LATEST, list_offsets
@@ -14,9 +15,11 @@ from sawlog.client.net.metadata import Topic
 from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id, parse_topic_id
 from sawlog.pipeline.delta.delta_types import stored_schema
 from sawlog.pipeline.delta.errors import SchemaMismatch, TableExists
+from sawlog.pipeline.delta.merge import KEY
 from sawlog.pipeline.delta.partitioning import parse
 from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.vacuum import RETENTION
 from sawlog.pipeline.formats.landed_rows import DEAD
 from sawlog.pipeline.landing.configuration.declared_columns import initial_schema
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
@@ -33,6 +36,7 @@ from sawlog.pipeline.source.offset_json import Offsets
 
 GROUP = "sawlog.group"
 TOPIC_ID = "sawlog.topicId."
+KEYED_RETENTION = "interval 1 day"  # a table of which each batch may replace every file
 
 
 class PreparedTable(NamedTuple):
@@ -95,6 +99,9 @@ def check_replays(config: LandedTable, table: Table, dead: Table) -> int:
 def create_table(config: LandedTable, topic: Topic, starts: Offsets) -> None:
     """Create an empty table with its start offsets and the id of its dead letter table."""
     properties = {GROUP: config.group, DEAD_TABLE: open_dead_letters(config, DEAD).id}
+    if config.upsert is not None:
+        properties[KEY] = json.dumps(config.upsert.key)
+        properties[RETENTION] = KEYED_RETENTION
     if topic.has_id:
         properties[TOPIC_ID + topic.name] = format_topic_id(topic.id)
     try:
@@ -168,6 +175,7 @@ def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
             f"the table in {config.path} is partitioned by {has}, the file says otherwise; that"
             " cannot be changed: land it in a table of another name"
         )
+    _check_key(table, config)
     try:
         evolved_schema(table.schema, stored_schema(initial_schema(config)))
     except SchemaMismatch as error:
@@ -175,6 +183,18 @@ def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
             f"the schema of {config.name!r} is not that of its table: {error}; what a table has"
             " cannot be changed: land it in a table of another name"
         ) from None
+
+
+def _check_key(table: Table, config: LandedTable) -> None:
+    """A row for each key cannot become a row for each record, nor the other way round."""
+    stored = tuple(json.loads(_properties(table).get(KEY, "[]")))
+    wanted = () if config.upsert is None else config.upsert.key
+    if stored != wanted:
+        has, says = (f"the key {', '.join(key)}" if key else "no key" for key in (stored, wanted))
+        raise _refused(
+            f"the table in {config.path} has {has}, the file says {says}; that cannot be changed:"
+            " land it in a table of another name"
+        )
 
 
 def _properties(table: Table) -> dict[str, str]:

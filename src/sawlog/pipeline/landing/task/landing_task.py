@@ -36,8 +36,10 @@ from sawlog.pipeline.landing.configuration.pipeline_config import (
     CommitBounds,
     LandedTable,
     Pipeline,
+    Upsert,
 )
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
+from sawlog.pipeline.landing.task.keyed_records import ChunkChanges, KeyedRecords
 from sawlog.pipeline.landing.task.task_report import TaskReport
 from sawlog.pipeline.landing.topic_check import data_loss
 from sawlog.pipeline.registry.registry_url import RegistryUrl
@@ -68,6 +70,7 @@ class LandingParameters:
     read_committed: bool
     bounds: CommitBounds
     versions: Mapping[str, str] = field(default_factory=dict)
+    upsert: Upsert | None = None
 
     def to_json(self) -> str:
         return json.dumps({**asdict(self), "topic_id": self.topic_id.hex()})
@@ -90,6 +93,7 @@ def landing_parameters(
         read_committed=config.read_committed,
         bounds=config.commit,
         versions=versions_here(),
+        upsert=config.upsert,
     )
 
 
@@ -102,6 +106,7 @@ def read_parameters(
     if format_.registry is not None:
         registry = RegistryUrl(format_.registry, registry_options)
         format_ = replace(format_, registry=registry)
+    upsert = fields["upsert"]
     return LandingParameters(
         **{
             **fields,
@@ -111,6 +116,7 @@ def read_parameters(
             "format": format_,
             "partition_by": tuple(fields["partition_by"]),
             "bounds": CommitBounds(**fields["bounds"]),
+            "upsert": upsert and Upsert(**{**upsert, "key": tuple(upsert["key"])}),
         }
     )
 
@@ -164,6 +170,14 @@ class _Part(NamedTuple):
     records: pa.RecordBatch
     parsed: Parsed
     fetched_bytes: int  # of the whole chunk, counted with its first part
+    changes: ChunkChanges | None = None  # of the whole chunk, with its first part
+
+
+class _Changes(NamedTuple):
+    records: int  # that become rows or deletes
+    rows: pa.RecordBatch
+    deletes: Sequence[pa.RecordBatch]
+    dead: Sequence[pa.RecordBatch]
 
 
 class _Landing:
@@ -172,7 +186,9 @@ class _Landing:
         self._table = table
         self._generated = generated_columns(parameters.partition_by)
         self._infer = parameters.columns is None
-        self._reads = _RAW_COLUMNS if parameters.format.kind == "raw" else _ALL_COLUMNS
+        is_raw = parameters.format.kind == "raw" and parameters.upsert is None
+        self._reads = _RAW_COLUMNS if is_raw else _ALL_COLUMNS
+        self._keyed: KeyedRecords | None = None
 
     def attempt(
         self, ranges: Sequence[OffsetRange], *, columns_are_final: bool
@@ -184,40 +200,61 @@ class _Landing:
         parameters = self._parameters
         seen = self._table
         clashes: list[pa.Schema] = []
-        rows = bad_rows = fetched_bytes = 0
+        records = bad_rows = fetched_bytes = 0
+        storage = open_storage(parameters.path)
         with (
-            FileWriter(
-                open_storage(parameters.path), [parse(text) for text in parameters.partition_by]
-            ) as writer,
+            FileWriter(storage, [parse(text) for text in parameters.partition_by]) as writer,
+            FileWriter(storage) as delete_writer,
             FileWriter(open_storage(parameters.dead_path)) as dead_writer,
         ):
-            for partition, records, parsed, fetched in self._parsed(ranges, columns_are_final):
-                fetched_bytes += fetched
-                landed = assemble(*partition, records, parsed)
+            for part in self._parsed(ranges, columns_are_final):
+                fetched_bytes += part.fetched_bytes
+                changes = self._changes(part)
+                schema = stored_schema(changes.rows.schema)
                 try:
-                    seen = evolved_schema(seen, stored_schema(landed.schema))
+                    seen = evolved_schema(seen, schema)
                 except SchemaMismatch:
-                    clashes.append(landed.schema)
+                    clashes.append(schema)
                 if clashes:
-                    writer.abort()
-                    dead_writer.abort()
-                    clashes = [merge_inferred(self._table, [seen, *clashes, landed.schema])]
+                    for unfinished in (writer, delete_writer, dead_writer):
+                        unfinished.abort()
+                    clashes = [merge_inferred(self._table, [seen, *clashes, schema])]
                     continue
-                rows += landed.num_rows
-                bad_rows += len(parsed.bad)
-                writer.write(landed)
-                if parsed.bad:
-                    dead_writer.write(dead_rows(*partition, records, parsed))
+                records += changes.records
+                writer.write(changes.rows)
+                for deletes in changes.deletes:
+                    delete_writer.write(deletes)
+                for dead in changes.dead:
+                    bad_rows += dead.num_rows
+                    dead_writer.write(dead)
             if clashes:
                 self._table = clashes[0]
                 return None
             return TaskReport(
-                tuple(ranges), rows, bad_rows, fetched_bytes,
-                tuple(writer.close()), tuple(dead_writer.close()),
+                tuple(ranges), records, bad_rows, fetched_bytes,
+                tuple(writer.close()), tuple(dead_writer.close()), tuple(delete_writer.close()),
             )  # fmt: skip
+
+    def _changes(self, part: _Part) -> _Changes:
+        """What the records of a part become."""
+        partition, records, parsed = part.partition, part.records, part.parsed
+        if self._keyed is not None:
+            parsed = self._keyed.with_keys(records, parsed)
+        dead = [dead_rows(*partition, records, parsed)] if parsed.bad else []
+        rows = assemble(*partition, records, parsed)
+        count = rows.num_rows
+        if self._keyed is None:
+            return _Changes(count, rows, (), dead)
+        rows, deletes = self._keyed.changes(rows)
+        if part.changes is None:
+            return _Changes(count, rows, (deletes,), dead)
+        count += part.changes.deletes.num_rows
+        return _Changes(count, rows, (deletes, part.changes.deletes), [*dead, part.changes.dead])
 
     def _parsed(self, ranges: Sequence[OffsetRange], columns_are_final: bool) -> Iterator[_Part]:
         known = parser_schema(self._table, self._generated)
+        upsert = self._parameters.upsert
+        self._keyed = None if upsert is None else KeyedRecords(upsert, known, infer=self._infer)
         parse_values = parser(
             self._parameters.format,
             known,
@@ -226,10 +263,17 @@ class _Landing:
             generated=self._generated,
         )
         for partition, chunk in self._chunks(ranges):
-            left, fetched_bytes = chunk.batch, chunk.fetched_bytes
-            for parsed in parse_values(parser_input(self._parameters.format, left)):
-                yield _Part(partition, left.slice(0, parsed.values), parsed, fetched_bytes)
-                left, fetched_bytes = left.slice(parsed.values), 0
+            left, values, changes = chunk.batch, None, None
+            if self._keyed is not None:
+                changes = self._keyed.split(partition, chunk.batch)
+                left, values = changes.records, changes.values
+            if values is None:
+                values = parser_input(self._parameters.format, left)
+            fetched_bytes = chunk.fetched_bytes
+            for parsed in parse_values(values):
+                records = left.slice(0, parsed.values)
+                yield _Part(partition, records, parsed, fetched_bytes, changes)
+                left, fetched_bytes, changes = left.slice(parsed.values), 0, None
 
     def _chunks(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
         parameters = self._parameters
