@@ -17,6 +17,8 @@ from sawlog.pipeline.landing.failures import LandingFailure
 from support.pipeline.landing import create_topic, land_here, pipeline_of, send
 from support.server.broker_process import SawlogServer
 
+RESUME = "sawlog pipeline resume TABLE --accept-loss -f FILE"
+
 
 class World:
     """Two partitions with three records each have landed in `t`; `q` is a query over `t`."""
@@ -80,18 +82,28 @@ def land_what_is_not_there(world: World) -> None:
 @pytest.mark.parametrize(
     ("happens", "told", "advice", "lag"),
     [
-        (delete_topic, "the topic '{}' no longer exists", "remove the table from", None),
-        (create_again, "the topic '{}' was deleted and created again", "another name", None),
+        (
+            delete_topic,
+            "the topic '{}' no longer exists",
+            RESUME,
+            None,
+        ),
+        (
+            create_again,
+            "the topic '{}' was deleted and created again",
+            RESUME,
+            None,
+        ),
         (
             delete_records,
             "{}-1 no longer has all of the offsets 3 to 5: it begins at 5, and 3 to 4 are lost",
-            "to continue without them, rename the table in the pipeline file; the new table starts",
+            f"to continue without them: {RESUME}",
             6,
         ),
         (
             land_what_is_not_there,
             "{}-0 ends at offset 3, and the table has it up to 10",
-            "rename the table in the pipeline file",
+            f"to continue at its end: {RESUME}",
             None,
         ),
     ],

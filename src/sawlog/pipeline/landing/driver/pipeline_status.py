@@ -5,7 +5,7 @@ as ready.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -17,6 +17,7 @@ from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.table import WRITE, Table
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline, QueryTable
 from sawlog.pipeline.landing.driver.preflight import PreflightResult, preflight
+from sawlog.pipeline.landing.driver.skipped_records import SkippedRecords, skipped_records
 from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure, classify
 
 _RECENT_MS = 5 * 60 * 1_000
@@ -52,6 +53,7 @@ class TableStatus:
     dead_letters: int | None = None
     offsets: Mapping[TopicPartition, int] | None = None
     ends: Mapping[TopicPartition, int] | None = None
+    skipped: Sequence[SkippedRecords] = ()  # accepted losses, oldest first
 
 
 def statuses(
@@ -146,6 +148,7 @@ def status_of(
         dead_letters=None if landed is None else _rows(landed.dead_path),
         offsets=offsets,
         ends=ends,
+        skipped=skipped_records(table.snapshot),
     )
 
 

@@ -31,6 +31,7 @@ from sawlog.pipeline.landing.driver.replay_counts import (
     replay_starts,
     replay_transactions,
 )
+from sawlog.pipeline.landing.driver.skipped_records import former_offsets
 from sawlog.pipeline.landing.driver.table_setup import check_owner, check_table, create_table
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.source.offset_json import Offsets
@@ -123,6 +124,7 @@ def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offset
     check_table(table, config, cluster.topic(config.topic))
     dead = open_dead_letters(config, DEAD)
     group = config.group
+    _check_former_rows(config, table, dead, starts)
     replays, replay_from = _restore_dead_letters(table, dead, group, starts)
     set_dead_letter_table(config, table, dead, lose=True)
     table.refresh()
@@ -135,6 +137,25 @@ def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offset
         other_txn_versions=dead_letter_counts,
     )  # fmt: skip
     return restored
+
+
+def _check_former_rows(config: LandedTable, table: Table, dead: Table, starts: Offsets) -> None:
+    """Raise LandingFailure if rows would be deleted that the topic no longer has."""
+    group, versions = config.group, table.snapshot.transactions
+    if replay_count(group, dead.snapshot.transactions) < replay_count(group, versions):
+        raise _refused(
+            f"a resume of {config.name!r} is running, or died before its end; in that case run"
+            " it again first"
+        )
+    former = former_offsets(group, versions)
+    later = {**_earlier_offsets(table, group, starts), **_earlier_offsets(dead, group, starts)}
+    kept = [f"{tp} below offset {former[tp]}" for tp in later if starts[tp] < former.get(tp, 0)]
+    if kept:
+        raise _refused(
+            f"the table has rows of {', '.join(kept)} from before a resume; the topic no longer has"
+            " their records, so the replay would lose them: replay into a new table (--into), or"
+            " from there on"
+        )
 
 
 def _restore_dead_letters(
