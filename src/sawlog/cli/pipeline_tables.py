@@ -72,34 +72,38 @@ def check(file: str) -> None:
 def status(file: str, as_json: bool) -> None:
     """Show the state, records read, lag, rate and size of the tables of FILE.
 
-    Exit code 1 if a table is stopped, 3 if no broker answers and the state is unknown.
+    The state is that in the drivers that run now, or what a run would do. Exit code 1 if a table is
+    stopped or stalled, 3 if no broker answers and the state is unknown.
     """
     wanted = load(file)
-    from sawlog.pipeline.landing.driver.pipeline_status import State, statuses
+    from sawlog.pipeline.landing.driver.pipeline_status import statuses
+    from sawlog.pipeline.landing.driver.table_state import State
 
     with cluster_of(wanted) as cluster:
         found = statuses(wanted, cluster, note)
     if as_json:
         print_json([_as_json(entry) for entry in found])
     else:
-        columns = ("table", "topic", "state", "records read", "lag", "rows", "rows/s",
+        columns = ("table", "topic", "state", "since", "records read", "lag", "rows", "rows/s",
                    "last commit", "version", "files", "small", "MB", "dead letters",
                    "skipped", "reason")  # fmt: skip
-        texts = ("table", "topic", "state", "last commit", "reason")
+        texts = ("table", "topic", "state", "since", "last commit", "reason")
         numbers = [column for column in columns if column not in texts]
         print_table(columns, [_row(entry) for entry in found], numbers=numbers)
     states = {entry.state for entry in found}
-    if State.STOPPED in states or State.UNKNOWN in states:
-        code = FAILED if State.STOPPED in states else NO_BROKER
-        click.get_current_context().exit(code)
+    if states & {State.STOPPED, State.STALLED}:
+        click.get_current_context().exit(FAILED)
+    if State.UNKNOWN in states:
+        click.get_current_context().exit(NO_BROKER)
 
 
 def _row(entry: "TableStatus") -> tuple[Any, ...]:
     size = None if entry.size_bytes is None else entry.size_bytes / 1e6
     return (
-        entry.table, entry.topic, entry.state.value, _grouped(entry.records_read),
-        _grouped(entry.lag), _grouped(entry.rows), _grouped(entry.rows_per_s),
-        _ago(entry.committed_ms), _grouped(entry.version), _grouped(entry.files),
+        entry.table, entry.topic, entry.state.value, _ago(entry.since_ms),
+        _grouped(entry.records_read), _grouped(entry.lag), _grouped(entry.rows),
+        _grouped(entry.rows_per_s), _ago(entry.committed_ms), _grouped(entry.version),
+        _grouped(entry.files),
         _grouped(entry.small_files), _grouped(size), _grouped(entry.dead_letters),
         _grouped(len(entry.skipped)) if entry.skipped else None, entry.reason,
     )  # fmt: skip
@@ -129,6 +133,8 @@ def _as_json(entry: "TableStatus") -> dict[str, Any]:
         "topic": entry.topic,
         "state": entry.state.value,
         "reason": entry.reason,
+        "since": _iso(entry.since_ms),
+        "drivers": list(entry.drivers),
         "version": entry.version,
         "records_read": entry.records_read,
         "lag": entry.lag,

@@ -39,7 +39,7 @@ def test_results_are_on_stdout_and_events_on_stderr(file: str, topic: str) -> No
     assert err.startswith("starting Spark ...\n")
     assert "t v3: 1 rows" in err
     out, err = pipeline("status", file, "--json")
-    assert [entry["rows"] for entry in json.loads(out)] == [3]
+    assert [(entry["rows"], entry["state"]) for entry in json.loads(out)] == [(3, "ready")]
     assert err == ""
 
 

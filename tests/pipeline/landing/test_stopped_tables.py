@@ -1,6 +1,8 @@
 """`status`, `check` and a landing agree on whether a table can continue, and why not."""
 
 import json
+import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.landing.failures import LandingFailure
-from support.pipeline.landing import create_topic, land_here, pipeline_of, send
+from sawlog.pipeline.landing.driver.driver_records import RunState
+from sawlog.pipeline.landing.driver.run_recorder import RunRecorder
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
+from support.pipeline.landing import RecordedEvents, create_topic, land_here, pipeline_of, send
 from support.server.broker_process import SawlogServer
 
 RESUME = "sawlog pipeline resume TABLE --accept-loss -f FILE"
@@ -147,6 +151,31 @@ def test_a_table_that_can_continue_is_ready(world: World) -> None:
     assert entries["t"]["lag"] == 2
     assert world.check()[0] == 0
     assert [batch.rows for batch in land_here(world.pipeline)] == [2]
+
+
+def test_status_tells_the_state_of_a_running_table_and_its_driver(world: World) -> None:
+    recorder = RunRecorder(world.pipeline, RecordedEvents())
+    for table in ("t", "q"):
+        recorder.state_changed(table, RunState.RUNNING)
+    recorder.beat()
+    code, entries = world.status()
+    assert code == 0
+    assert [entry["state"] for entry in entries.values()] == ["running", "running"]
+    assert entries["t"]["drivers"] == [f"{socket.gethostname()}, process {os.getpid()}"]
+    assert entries["t"]["since"].startswith("20")
+
+
+def test_status_tells_since_when_a_table_is_stopped_after_its_driver_is_gone(
+    world: World,
+) -> None:
+    delete_records(world)
+    with RunRecorder(world.pipeline, RecordedEvents()) as recorder:
+        recorder.state_changed("t", RunState.STOPPED, LandingFailure(FailureKind.DATA_LOSS, "lost"))
+    code, entries = world.status()
+    assert code == 1
+    assert entries["t"]["state"] == "stopped"
+    assert entries["t"]["since"].startswith("20")
+    assert entries["t"]["drivers"] == []
 
 
 def test_a_table_whose_topic_does_not_exist_yet_is_waiting(

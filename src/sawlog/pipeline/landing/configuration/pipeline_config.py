@@ -15,6 +15,7 @@ REGISTRY = "registry"
 DEAD_SUFFIX = "__dead"
 FORMATS = ("raw", "json", "avro", "protobuf", "csv")
 CHECKPOINTS = "_checkpoints"
+RECORDS = "_sawlog"  # what drivers record in the lake
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from sawlog.pipeline.landing.configuration.pipeline_config import (
     DEAD_SUFFIX,
     FORMATS,
     INFER,
+    RECORDS,
     REGISTRY,
     CommitBounds,
     LandedTable,
@@ -219,6 +220,8 @@ def check_name(name: str) -> None:
         raise ValueError(
             f"{name!r} is not a valid table name: reserved for the checkpoints of queries"
         )
+    if name.lower() == RECORDS:
+        raise ValueError(f"{name!r} is not a valid table name: reserved for records of drivers")
 
 
 def _table(entry: Section, name: str, places: Places, names: Sequence[str]) -> Table:

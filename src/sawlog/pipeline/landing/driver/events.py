@@ -3,6 +3,8 @@
 from typing import NamedTuple, Protocol
 
 from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.landing.driver.driver_records import RunState
+from sawlog.pipeline.landing.failures import LandingFailure
 
 
 class LandedBatch(NamedTuple):
@@ -29,3 +31,8 @@ class Events(Protocol):
 
     def progress_measured(self, table: str, done: int, ends: int) -> None:
         """Report how many offsets of the topic the table has, and how many exist."""
+
+    def state_changed(
+        self, table: str, state: RunState, failure: LandingFailure | None = None
+    ) -> None:
+        """Report a state, with the failure for which the table waits or is stopped."""
