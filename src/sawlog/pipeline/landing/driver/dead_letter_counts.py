@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from sawlog.client.net.leader_requests import partition_of
@@ -85,6 +86,28 @@ def counts_after_replay(
     """The `txn` versions that record `left` as all remaining dead letters."""
     none = dict.fromkeys(_recorded(group, versions), DeadLetterCount(0, 0))
     return _as_transactions(group, {**none, **left})
+
+
+def counts_after_retry(
+    group: str,
+    versions: Mapping[str, int],
+    moved: Mapping[TopicPartition, np.ndarray],
+    before: Mapping[TopicPartition, np.ndarray],
+    landed: Mapping[TopicPartition, int],
+) -> dict[str, int]:
+    """The `txn` versions that record the dead letters without the moved ones.
+
+    `before` are the offsets of the dead letters before the retry, when the table was at `landed`:
+    dead letters that landed meanwhile are not below.
+    """
+    known = recorded_counts(group, versions)
+    counts: dict[TopicPartition, DeadLetterCount] = {}
+    for tp, offsets in moved.items():
+        rows = known[tp].rows - len(offsets) if tp in known else 0
+        left = np.setdiff1d(before[tp], offsets)
+        first = int(left[0]) if len(left) else landed.get(tp, 0)
+        counts[tp] = DeadLetterCount(rows, first) if rows > 0 else DeadLetterCount(0, 0)
+    return _as_transactions(group, counts)
 
 
 def lost_dead_letters(config: LandedTable, table: Table) -> dict[TopicPartition, DeadLetterCount]:

@@ -24,6 +24,7 @@ from sawlog.pipeline.landing.driver.dead_letter_counts import (
     counts_after_replay,
     set_dead_letter_table,
 )
+from sawlog.pipeline.landing.driver.dead_letter_retry import finish_retry
 from sawlog.pipeline.landing.driver.dead_letters import open_dead_letters
 from sawlog.pipeline.landing.driver.replay_counts import (
     replay_count,
@@ -124,6 +125,7 @@ def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offset
     check_table(table, config, cluster.topic(config.topic))
     dead = open_dead_letters(config, DEAD)
     group = config.group
+    finish_retry(config, table, dead)
     _check_former_rows(config, table, dead, starts)
     replays, replay_from = _restore_dead_letters(table, dead, group, starts)
     set_dead_letter_table(config, table, dead, lose=True)

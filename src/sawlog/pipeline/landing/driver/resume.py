@@ -32,6 +32,7 @@ from sawlog.pipeline.landing.driver.dead_letter_counts import (
     counts_after_replay,
     lost_dead_letters,
 )
+from sawlog.pipeline.landing.driver.dead_letter_retry import finish_retry
 from sawlog.pipeline.landing.driver.dead_letters import open_dead_letters
 from sawlog.pipeline.landing.driver.replay_counts import replay_count, replay_count_id
 from sawlog.pipeline.landing.driver.skipped_records import (
@@ -167,6 +168,8 @@ def resume(cluster: Cluster, config: LandedTable, *, accept_loss: bool) -> list[
             if accept_loss:
                 _finish(config, table)
             return _newest(table.snapshot, done)
+        if accept_loss and Table.exists(config.dead_path):
+            finish_retry(config, table, Table.open(config.dead_path))
         loss = assess_loss(cluster, config, table)
         if not loss.skipped:
             raise _refused(f"{config.name!r} has lost no records: there is nothing to accept")

@@ -25,6 +25,7 @@ from sawlog.pipeline.landing.driver.dead_letter_counts import (
     check_dead_letters,
     set_dead_letter_table,
 )
+from sawlog.pipeline.landing.driver.dead_letter_retry import finish_retry
 from sawlog.pipeline.landing.driver.dead_letters import open_dead_letters
 from sawlog.pipeline.landing.driver.replay_counts import replay_count, same_replay_count
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
@@ -55,6 +56,7 @@ def prepare(cluster: Cluster, config: LandedTable) -> PreparedTable:
     table.evolve_schema(initial_schema(config))
     dead = open_dead_letters(config, DEAD)
     set_dead_letter_table(config, table, dead)
+    finish_retry(config, table, dead)
     replays = check_replays(config, table, dead)
     return PreparedTable(table, dead, next_offsets(table, config, topic), topic.id, replays)
 

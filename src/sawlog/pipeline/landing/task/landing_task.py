@@ -5,7 +5,7 @@ the driver commits it, so a task may die, or run twice, at any time.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from sawlog.pipeline.formats import parser, parser_input
 from sawlog.pipeline.formats.landed_rows import assemble, dead_rows, table_schema
 from sawlog.pipeline.formats.parsed import Format, Parsed
 from sawlog.pipeline.formats.schema_inference import merge
+from sawlog.pipeline.formats.tombstones import land_tombstones
 from sawlog.pipeline.landing.configuration.declared_columns import (
     declared_schema,
     format_of,
@@ -46,6 +47,9 @@ from sawlog.pipeline.source.executor_check import ExecutorDiffers, check_here, v
 
 _RAW_COLUMNS = ("offset", "timestamp", "key", "value")
 _ALL_COLUMNS = (*_RAW_COLUMNS, "headers")  # a dead letter has the whole record
+
+ReadChunks = Callable[[Sequence[OffsetRange]], Iterator[tuple[TopicPartition, Chunk]]]
+"""Reads the records of ranges, chunk by chunk."""
 
 
 @dataclass(frozen=True)
@@ -134,16 +138,18 @@ def land_ranges(
     ranges: Sequence[OffsetRange],
     *,
     columns_are_final: bool = False,
+    read: ReadChunks | None = None,
 ) -> TaskReport:
     """Run one task; `columns` are those of the table as JSON.
 
-    With `columns_are_final` they include the new columns of these ranges; none is inferred.
+    With `columns_are_final` they include the new columns of these ranges; none is inferred. `read`
+    returns the records, by default those that the brokers have.
     """
     try:
         check_here(parameters.versions)
     except ExecutorDiffers as error:
         raise LandingFailure(FailureKind.INVALID, str(error)) from error
-    landing = _Landing(parameters, from_json(columns))
+    landing = _Landing(parameters, from_json(columns), read)
     report = landing.attempt(ranges, columns_are_final=columns_are_final)
     if report is None:  # types of new fields conflicted; now all are known
         report = landing.attempt(ranges, columns_are_final=True)
@@ -167,9 +173,12 @@ class _Part(NamedTuple):
 
 
 class _Landing:
-    def __init__(self, parameters: LandingParameters, table: pa.Schema) -> None:
+    def __init__(
+        self, parameters: LandingParameters, table: pa.Schema, read: ReadChunks | None
+    ) -> None:
         self._parameters = parameters
         self._table = table
+        self._read = read or self._fetch
         self._generated = generated_columns(parameters.partition_by)
         self._infer = parameters.columns is None
         self._reads = _RAW_COLUMNS if parameters.format.kind == "raw" else _ALL_COLUMNS
@@ -225,13 +234,15 @@ class _Landing:
             columns_are_final=columns_are_final,
             generated=self._generated,
         )
-        for partition, chunk in self._chunks(ranges):
+        for partition, chunk in self._read(ranges):
             left, fetched_bytes = chunk.batch, chunk.fetched_bytes
             for parsed in parse_values(parser_input(self._parameters.format, left)):
-                yield _Part(partition, left.slice(0, parsed.values), parsed, fetched_bytes)
+                records = left.slice(0, parsed.values)
+                landed = land_tombstones(records.column("value"), parsed)
+                yield _Part(partition, records, landed, fetched_bytes)
                 left, fetched_bytes = left.slice(parsed.values), 0
 
-    def _chunks(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
+    def _fetch(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
         parameters = self._parameters
         topic_id = None if parameters.topic_id == NO_TOPIC_ID else TopicId(parameters.topic_id)
         with Cluster(parameters.brokers, client_id=parameters.group) as cluster:
