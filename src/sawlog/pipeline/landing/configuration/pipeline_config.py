@@ -32,6 +32,18 @@ class CommitBounds:
 
 
 @dataclass(frozen=True, slots=True)
+class Maintenance:
+    """The upkeep of tables beside the landing: vacuum, and compaction.
+
+    Every `every_s`, files of similar size are merged where a partition has more than `small_files`.
+    """
+
+    every_s: float = 60.0
+    small_files: int = 20
+    target_bytes: int = 128_000_000
+
+
+@dataclass(frozen=True, slots=True)
 class LandedTable:
     """A table in which a topic lands."""
 
@@ -85,6 +97,7 @@ class Pipeline:
     lake: TablePath
     tables: tuple[Table, ...]
     spark: Mapping[str, str] = field(default_factory=dict)
+    maintain: Maintenance | None = Maintenance()  # None: off
 
     @property
     def landed(self) -> list[LandedTable]:

@@ -23,7 +23,7 @@ from sawlog.pipeline.landing.driver.driver_records import (
     read_drivers,
     record_path,
 )
-from sawlog.pipeline.landing.driver.events import Events, LandedBatch
+from sawlog.pipeline.landing.driver.events import EventForwarder, Events
 from sawlog.pipeline.landing.failures import LandingFailure
 
 _MIN_INTERVAL_S = 1.0  # between two writes
@@ -33,13 +33,13 @@ _MAX_NAMED = 3
 logger = EventLogger(__name__)
 
 
-class RunRecorder:
+class RunRecorder(EventForwarder):
     """Implements Events. Records while the block lasts; at its end that the driver has ended."""
 
     def __init__(
         self, pipeline: Pipeline, events: Events, *, heartbeat_s: float = HEARTBEAT_S
     ) -> None:
-        self._events = events
+        super().__init__(events)
         self._lake = open_storage(pipeline.lake)
         self._heartbeat_s = heartbeat_s
         self._lock = threading.Lock()
@@ -62,14 +62,8 @@ class RunRecorder:
 
     # Events
 
-    def report(self, table: str, text: str) -> None:
-        self._events.report(table, text)
-
-    def batch_landed(self, table: str, batch: LandedBatch, done: int) -> None:
-        self._events.batch_landed(table, batch, done)
-
     def progress_measured(self, table: str, done: int, ends: int) -> None:
-        self._events.progress_measured(table, done, ends)
+        super().progress_measured(table, done, ends)
         now_ms = _now_ms()
         with self._lock:
             has_moved = done != self._done.get(table)
@@ -82,7 +76,7 @@ class RunRecorder:
     def state_changed(
         self, table: str, state: RunState, failure: LandingFailure | None = None
     ) -> None:
-        self._events.state_changed(table, state, failure)
+        super().state_changed(table, state, failure)
         with self._lock:
             run = self._record.tables[table]
             since_ms = run.since_ms if run.state is state else _now_ms()
@@ -145,7 +139,7 @@ class RunRecorder:
             more = len(shared) - _MAX_NAMED
             names = ", ".join(shared[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
             since = datetime.fromtimestamp(record.started_ms / 1e3, UTC)
-            self._events.report(
+            self.report(
                 "sawlog",
                 f"another driver runs the same tables ({names}): {record.place}, since"
                 f" {since:%Y-%m-%d %H:%M:%S} UTC; nothing is lost or doubled, but both do the same"
