@@ -88,6 +88,11 @@ class QueryTable:
 Table = LandedTable | QueryTable
 
 
+def appends_rows(table: Table) -> bool:
+    """Whether rows are only added; otherwise they replace those with the same key."""
+    return isinstance(table, LandedTable) or not table.key
+
+
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     """The content of a pipeline file."""

@@ -17,6 +17,7 @@ from sawlog.pipeline.landing.configuration.pipeline_config import (
     LandedTable,
     Maintenance,
     Pipeline,
+    appends_rows,
 )
 from sawlog.pipeline.landing.configuration.pipeline_config import Table as TableConfig
 from sawlog.pipeline.landing.driver.compaction_process import CompactionProcess, CompactionTask
@@ -31,7 +32,8 @@ class CompactionSchedule(EventForwarder):
 
     def __init__(self, pipeline: Pipeline, events: Events) -> None:
         super().__init__(events)
-        self._tables = {table.name: table for table in pipeline.tables if is_compacted(table)}
+        # An upsert rewrites files, and would conflict with a compaction.
+        self._tables = {table.name: table for table in pipeline.tables if appends_rows(table)}
         self._settings = pipeline.maintain
         self._added: Counter[str] = Counter()  # files since the last look
         self._seen: set[str] = set()
@@ -114,11 +116,6 @@ class CompactionSchedule(EventForwarder):
         with self._lock:
             if self._child is not None:
                 self._child.kill()
-
-
-def is_compacted(table: TableConfig) -> bool:
-    """Whether rows are only appended: an upsert rewrites files, and would conflict."""
-    return isinstance(table, LandedTable) or not table.key
 
 
 def _paths(table: TableConfig) -> list[TablePath]:

@@ -27,7 +27,12 @@ from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.landed_offsets import application_id, offsets_of
 from sawlog.pipeline.delta.rewrite import Rewrite, rewrite
 from sawlog.pipeline.delta.table import Table, add_actions, schema_actions, transaction_action
-from sawlog.pipeline.landing.configuration.pipeline_config import RECORDS, LandedTable, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import (
+    RECORDS,
+    LandedTable,
+    Pipeline,
+    appends_rows,
+)
 from sawlog.pipeline.landing.driver.dead_letter_counts import counts_after_retry
 from sawlog.pipeline.landing.driver.dead_letter_reader import (
     POSITION,
@@ -74,6 +79,12 @@ def retry_dead_letters(
     pipeline: Pipeline, config: LandedTable, table: Table, dead: Table, where: str | None = None
 ) -> RetryResult:
     """Move the selected dead letters that fit by now. Raises LandingFailure."""
+    if not appends_rows(config):
+        raise LandingFailure(
+            FailureKind.INVALID,
+            f"later records may have replaced rows of {config.name!r} with the same key, so older"
+            " ones cannot be added: replay the table instead",
+        )
     for _ in range(_ATTEMPTS):
         finish_retry(config, table, dead)
         dead.refresh()

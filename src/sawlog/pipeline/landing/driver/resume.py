@@ -26,7 +26,7 @@ from sawlog.pipeline.delta.landed_offsets import application_id, offsets_of
 from sawlog.pipeline.delta.restore import restore_offsets
 from sawlog.pipeline.delta.table import Table, transaction_action
 from sawlog.pipeline.formats.landed_rows import DEAD
-from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, appends_rows
 from sawlog.pipeline.landing.driver.dead_letter_counts import (
     DEAD_TABLE,
     counts_after_replay,
@@ -173,6 +173,12 @@ def resume(cluster: Cluster, config: LandedTable, *, accept_loss: bool) -> list[
         loss = assess_loss(cluster, config, table)
         if not loss.skipped:
             raise _refused(f"{config.name!r} has lost no records: there is nothing to accept")
+        is_set_back = any(at < loss.landed.get(tp, 0) for tp, at in loss.moves.items())
+        if is_set_back and not appends_rows(config):
+            raise _refused(
+                f"the rows of {config.name!r} are ordered by offset, and those of its topic start"
+                " again: land it in a table of another name"
+            )
         if not accept_loss:
             return list(loss.skipped)
         try:

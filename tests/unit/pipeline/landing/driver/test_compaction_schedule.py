@@ -12,7 +12,7 @@ from sawlog.pipeline.landing.configuration.pipeline_config import Maintenance, P
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
 from sawlog.pipeline.landing.driver import compaction_schedule
 from sawlog.pipeline.landing.driver.compaction_process import CompactionTask, run_tasks
-from sawlog.pipeline.landing.driver.compaction_schedule import CompactionSchedule, is_compacted
+from sawlog.pipeline.landing.driver.compaction_schedule import CompactionSchedule
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from support.pipeline.landing import RecordedEvents
 from support.pipeline.tables import contents, expected, land, new_table
@@ -102,11 +102,24 @@ def test_the_error_of_a_table_does_not_keep_others_back(tmp_path: Path) -> None:
     assert len(table.files()) == 1
 
 
-def test_tables_with_upserts_are_left_alone(tmp_path: Path) -> None:
+def test_tables_with_upserts_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = []
+
+    def look(path: TablePath, _: Maintenance) -> bool:
+        looked_at.append(Path(path).name)
+        return False
+
+    monkeypatch.setattr(compaction_schedule, "_has_groups", look)
     pipeline = pipeline_with(
         tmp_path,
         "  t: {topic: a}",
         "  q: {sql: SELECT * FROM t}",
         "  keyed: {sql: SELECT * FROM t, key: [offset]}",
     )
-    assert [table.name for table in pipeline.tables if is_compacted(table)] == ["t", "q"]
+    schedule = CompactionSchedule(pipeline, RecordedEvents())
+    for table in pipeline.tables:
+        schedule.batch_landed(table.name, BATCH, 1)
+    schedule.finish()
+    assert looked_at == ["t", "t__dead", "q"]
