@@ -5,7 +5,12 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import NamedTuple
 
-from sawlog.pipeline.landing.driver.driver_records import RunState, SeenDriver, TableRun
+from sawlog.pipeline.landing.driver.driver_records import (
+    HEARTBEAT_S,
+    RunState,
+    SeenDriver,
+    TableRun,
+)
 from sawlog.pipeline.landing.failures import FailureKind
 
 PATIENCE_MS = 5 * 60 * 1_000  # how long records may wait, beyond the time between two batches
@@ -49,13 +54,23 @@ class RecordedRun(NamedTuple):
 
 
 def recorded_runs(drivers: Iterable[SeenDriver], table: str, now_ms: int) -> list[RecordedRun]:
-    """The runs of a table, the newest driver last."""
-    return [
+    """The runs of a table, the one that was heard of last at the end.
+
+    A driver that died was heard of up to two heartbeats before its death.
+    """
+    found = [
         RecordedRun(seen.record.tables[table], seen.record.place, seen.is_alive(now_ms),
                     seen.modified_ms)
         for seen in drivers
         if table in seen.record.tables
     ]  # fmt: skip
+    grace_ms = 2_000 * HEARTBEAT_S
+    return sorted(
+        found,
+        key=lambda entry: (
+            entry.heartbeat_ms + (0 if entry.run.state is RunState.ENDED else grace_ms)
+        ),
+    )
 
 
 def combined_state(

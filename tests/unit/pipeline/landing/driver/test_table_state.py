@@ -1,14 +1,23 @@
 """The state of a table, from the checks of a run and the records of drivers."""
 
+from dataclasses import replace
+
 import pytest
 
-from sawlog.pipeline.landing.driver.driver_records import RunState, TableRun
+from sawlog.pipeline.landing.driver.driver_records import (
+    SILENT_MS,
+    RunState,
+    SeenDriver,
+    TableRun,
+    new_record,
+)
 from sawlog.pipeline.landing.driver.table_state import (
     PATIENCE_MS,
     RecordedRun,
     State,
     TableState,
     combined_state,
+    recorded_runs,
 )
 from sawlog.pipeline.landing.failures import FailureKind
 
@@ -112,3 +121,14 @@ def test_two_drivers_of_a_table_are_named() -> None:
     assert found.reason.startswith("2 drivers run it (host, process 7; host, process 7)")
     ended = combined(recorded(RunState.ENDED), recorded(RunState.RUNNING))
     assert ended.reason is None
+
+
+def test_a_driver_that_died_counts_before_one_that_ended_earlier() -> None:
+    died = new_record("died", ["t"], 0)
+    died = replace(died, machine="another", tables={"t": TableRun(RunState.RUNNING)})
+    ended = replace(died, id="ended", ended_ms=1, tables={"t": TableRun(RunState.ENDED)})
+    for heard_ms, last in ((NOW_MS - 5_000, RunState.RUNNING), (NOW_MS - 90_000, RunState.ENDED)):
+        drivers = [SeenDriver(died, heard_ms), SeenDriver(ended, NOW_MS)]
+        runs = recorded_runs(drivers, "t", NOW_MS + SILENT_MS)
+        assert runs[-1].run.state is last
+        assert not any(recorded.is_alive for recorded in runs)
