@@ -146,6 +146,8 @@ def test_a_retry_that_died_loses_and_doubles_nothing(
     else:
         compact(None, world.config.path)
         compact(None, world.config.dead_path)
+    if step == "rewrite" and then != "retry":
+        assert world.dead_offsets() == [2], "finished without another retry"
     world.retry()
     assert world.landed() == [0, 1, 3, 4, 5]
     assert world.dead_offsets() == [2]
