@@ -20,9 +20,11 @@ from pyspark.sql import SparkSession
 from bench.spark_topics import SCHEMA, broken_of
 from sawlog.pipeline.landing.configuration.pipeline_config import DEAD_SUFFIX, Pipeline
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
+from sawlog.pipeline.landing.driver.driver_records import RunState
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
 from sawlog.pipeline.landing.driver.spark_session import session
+from sawlog.pipeline.landing.failures import LandingFailure
 
 LOOK_S = 0.1
 MASTER = "local[2]"
@@ -124,6 +126,11 @@ class Silent:
         pass
 
     def progress_measured(self, table: str, done: int, ends: int) -> None:
+        pass
+
+    def state_changed(
+        self, table: str, state: RunState, failure: LandingFailure | None = None
+    ) -> None:
         pass
 
 

@@ -56,6 +56,13 @@ def test_a_name_that_exists_is_not_created_again(storage: TableStorage) -> None:
     assert storage.read("log/1") == b"first"
 
 
+def test_a_file_that_is_put_again_is_replaced(storage: TableStorage) -> None:
+    storage.put("_sawlog/a.json", b"first")
+    storage.put("_sawlog/a.json", b"the second")
+    assert storage.read("_sawlog/a.json") == b"the second"
+    assert paths(storage) == ["_sawlog/a.json"]
+
+
 def test_what_is_missing_is_not_found(storage: TableStorage) -> None:
     assert storage.stat("log/1") is None
     assert storage.names("log") == []

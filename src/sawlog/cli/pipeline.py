@@ -10,6 +10,8 @@ from sawlog.cli.pipeline_context import (
     require_lake,
     verbose_option,
 )
+from sawlog.cli.pipeline_dead import dead
+from sawlog.cli.pipeline_resume import resume
 from sawlog.cli.pipeline_tables import check, compact, replay, status
 
 
@@ -18,7 +20,7 @@ def pipeline() -> None:
     """Land topics in Delta tables, exactly once, and maintain the tables."""
 
 
-for _command in (check, compact, replay, status):
+for _command in (check, compact, dead, replay, resume, status):
     pipeline.add_command(_command)
 
 

@@ -14,6 +14,7 @@ from sawlog.cli.exit_codes import FAILED, NO_BROKER, USAGE
 from sawlog.cli.option_types import TEXT
 from sawlog.cli.output import note
 from sawlog.client.extras import missing_package
+from sawlog.client.net.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+    from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
     from sawlog.pipeline.landing.driver.events import Events
     from sawlog.pipeline.landing.driver.query_supervisor import Outcome
 
+_TIMEOUT_MS = 5_000
 _STDERR = 2
 _POLL_S = 0.1
 
@@ -38,6 +40,15 @@ master_option = click.option(
 
 verbose_option = click.option(
     "--verbose", is_flag=True, help="Also show the output of Spark and its workers."
+)
+
+table_file_option = click.option(
+    "-f",
+    "--file",
+    type=TEXT,
+    default="pipeline.yaml",
+    show_default=True,
+    help="The pipeline file of the table.",
 )
 
 
@@ -67,6 +78,28 @@ def load(file: str) -> "Pipeline":
         if len(problems) > 1:
             problems.insert(0, f"{len(problems)} problems in the file")
         raise InvalidPipelineFile("\n".join(problems)) from None
+
+
+def cluster_of(pipeline: "Pipeline") -> Cluster:
+    """A client of the brokers of the file that gives up after some seconds."""
+    return Cluster(
+        pipeline.brokers,
+        client_id="sawlog-pipeline",
+        timeout_ms=_TIMEOUT_MS,
+        request_timeout_ms=_TIMEOUT_MS,
+    )
+
+
+def landed_table(wanted: "Pipeline", name: str) -> "LandedTable":
+    """The table of a topic with this name. Raises UsageError."""
+    from sawlog.core.config_warnings import near_names
+
+    found = next((table for table in wanted.landed if table.name == name), None)
+    if found is None:
+        names = [table.name for table in wanted.landed]
+        near = near_names(name, names) or f"; there are {', '.join(names)}"
+        raise click.UsageError(f"{wanted.file} has no table {name!r} of a topic{near}")
+    return found
 
 
 def missing(error: ImportError) -> click.ClickException:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+    from sawlog.pipeline.landing.driver.driver_records import RunState
     from sawlog.pipeline.landing.driver.events import Events, LandedBatch
+    from sawlog.pipeline.landing.failures import LandingFailure
 
 
 class ProgressLines:
@@ -36,6 +38,11 @@ class ProgressLines:
 
     def progress_measured(self, table: str, done: int, ends: int) -> None:  # noqa: ARG002
         self._ends[table] = ends
+
+    def state_changed(
+        self, table: str, state: "RunState", failure: "LandingFailure | None" = None
+    ) -> None:
+        """Nothing to print: `report` has said it."""
 
     def _line(self, text: str) -> None:
         with self._lock:

@@ -14,39 +14,31 @@ from sawlog.cli.option_types import TEXT, json_option
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
 from sawlog.cli.pipeline_context import (
     TableErrors,
+    cluster_of,
     file_argument,
     land_tables,
+    landed_table,
     load,
     master_option,
     missing,
     require_spark,
     session_started,
     sql_check,
+    table_file_option,
     verbose_option,
 )
 from sawlog.cli.start_options import TIMES, NotATime, at_time
 from sawlog.client.consumer.consumer import AtOffset
-from sawlog.client.net.cluster import Cluster
 
 if TYPE_CHECKING:
     from sawlog.pipeline.delta.compaction import CompactionResult
     from sawlog.pipeline.delta.table_path import TablePath
-    from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+    from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
     from sawlog.pipeline.landing.driver.pipeline_status import TableStatus
     from sawlog.pipeline.landing.driver.replay import From
+    from sawlog.pipeline.landing.driver.skipped_records import SkippedRecords
 
-_TIMEOUT_MS = 5_000
-_DEFAULT_FILE = "pipeline.yaml"
 _OFFSETS = re.compile(r"\d+:\d+(?:,\d+:\d+)*")
-
-
-def _cluster(pipeline: "Pipeline") -> Cluster:
-    return Cluster(
-        pipeline.brokers,
-        client_id="sawlog-pipeline",
-        timeout_ms=_TIMEOUT_MS,
-        request_timeout_ms=_TIMEOUT_MS,
-    )
 
 
 @click.command()
@@ -64,7 +56,7 @@ def check(file: str) -> None:
     problem = unwritable(wanted.lake)
     if problem is not None:
         print_line(problem)
-    with _cluster(wanted) as cluster, sql_check(wanted) as sql_error:
+    with cluster_of(wanted) as cluster, sql_check(wanted) as sql_error:
         found = check_tables(cluster, wanted.tables, sql_error)
     for name, (text, _) in found.items():
         print_line(f"{name}: {text}")
@@ -80,35 +72,40 @@ def check(file: str) -> None:
 def status(file: str, as_json: bool) -> None:
     """Show the state, records read, lag, rate and size of the tables of FILE.
 
-    Exit code 1 if a table is stopped, 3 if no broker answers and the state is unknown.
+    The state is that in the drivers that run now, or what a run would do. Exit code 1 if a table is
+    stopped or stalled, 3 if no broker answers and the state is unknown.
     """
     wanted = load(file)
-    from sawlog.pipeline.landing.driver.pipeline_status import State, statuses
+    from sawlog.pipeline.landing.driver.pipeline_status import statuses
+    from sawlog.pipeline.landing.driver.table_state import State
 
-    with _cluster(wanted) as cluster:
+    with cluster_of(wanted) as cluster:
         found = statuses(wanted, cluster, note)
     if as_json:
         print_json([_as_json(entry) for entry in found])
     else:
-        columns = ("table", "topic", "state", "records read", "lag", "rows", "rows/s",
+        columns = ("table", "topic", "state", "since", "records read", "lag", "rows", "rows/s",
                    "last commit", "version", "files", "small", "MB", "dead letters",
-                   "reason")  # fmt: skip
-        texts = ("table", "topic", "state", "last commit", "reason")
+                   "skipped", "reason")  # fmt: skip
+        texts = ("table", "topic", "state", "since", "last commit", "reason")
         numbers = [column for column in columns if column not in texts]
         print_table(columns, [_row(entry) for entry in found], numbers=numbers)
     states = {entry.state for entry in found}
-    if State.STOPPED in states or State.UNKNOWN in states:
-        code = FAILED if State.STOPPED in states else NO_BROKER
-        click.get_current_context().exit(code)
+    if states & {State.STOPPED, State.STALLED}:
+        click.get_current_context().exit(FAILED)
+    if State.UNKNOWN in states:
+        click.get_current_context().exit(NO_BROKER)
 
 
 def _row(entry: "TableStatus") -> tuple[Any, ...]:
     size = None if entry.size_bytes is None else entry.size_bytes / 1e6
     return (
-        entry.table, entry.topic, entry.state.value, _grouped(entry.records_read),
-        _grouped(entry.lag), _grouped(entry.rows), _grouped(entry.rows_per_s),
-        _ago(entry.committed_ms), _grouped(entry.version), _grouped(entry.files),
-        _grouped(entry.small_files), _grouped(size), _grouped(entry.dead_letters), entry.reason,
+        entry.table, entry.topic, entry.state.value, _ago(entry.since_ms),
+        _grouped(entry.records_read), _grouped(entry.lag), _grouped(entry.rows),
+        _grouped(entry.rows_per_s), _ago(entry.committed_ms), _grouped(entry.version),
+        _grouped(entry.files),
+        _grouped(entry.small_files), _grouped(size), _grouped(entry.dead_letters),
+        _grouped(len(entry.skipped)) if entry.skipped else None, entry.reason,
     )  # fmt: skip
 
 
@@ -136,21 +133,39 @@ def _as_json(entry: "TableStatus") -> dict[str, Any]:
         "topic": entry.topic,
         "state": entry.state.value,
         "reason": entry.reason,
+        "since": _iso(entry.since_ms),
+        "drivers": list(entry.drivers),
         "version": entry.version,
         "records_read": entry.records_read,
         "lag": entry.lag,
         "rows": entry.rows,
         "rows_per_s": entry.rows_per_s,
-        "last_commit": None if at is None else datetime.fromtimestamp(at / 1e3, UTC).isoformat(),
+        "last_commit": _iso(at),
         "files": entry.files,
         "small_files": entry.small_files,
         "bytes": entry.size_bytes,
         "dead_letters": entry.dead_letters,
+        "skipped": [_skipped(part) for part in entry.skipped],
         "partitions": [
             {"partition": tp.partition, "offset": at, "end": (entry.ends or {}).get(tp)}
             for tp, at in sorted((entry.offsets or {}).items())
         ],
     }
+
+
+def _skipped(entry: "SkippedRecords") -> dict[str, Any]:
+    return {
+        "topic": entry.topic,
+        "partition": entry.partition,
+        "first_offset": entry.first_offset,
+        "last_offset": entry.last_offset,
+        "at": _iso(entry.at_ms),
+        "reason": entry.reason,
+    }
+
+
+def _iso(at_ms: int | None) -> str | None:
+    return None if at_ms is None else datetime.fromtimestamp(at_ms / 1e3, UTC).isoformat()
 
 
 @click.command()
@@ -265,14 +280,7 @@ class ReplayFrom(click.ParamType["From"]):
     metavar="NEW",
     help="Land in a new table of this name; default: the same table.",
 )
-@click.option(
-    "-f",
-    "--file",
-    type=TEXT,
-    default=_DEFAULT_FILE,
-    show_default=True,
-    help="The pipeline file of the table.",
-)
+@table_file_option
 @master_option
 @verbose_option
 def replay(
@@ -284,7 +292,7 @@ def replay(
     table, and the old one is unchanged. A landing may run meanwhile.
     """
     wanted = load(file)
-    config = _landed(wanted, table)
+    config = landed_table(wanted, table)
     if into is not None:
         _check_new(wanted, into)
     require_spark()
@@ -301,7 +309,7 @@ def replay(
     from sawlog.pipeline.landing.failures import LandingFailure, classify
 
     try:
-        with _cluster(wanted) as cluster:
+        with cluster_of(wanted) as cluster:
             starts = resolve_replay_start(cluster, config.topic, start)
             if into is None:
                 lost = lost_dead_letters(config, Table.open(config.path))
@@ -338,14 +346,3 @@ def _check_new(wanted: "Pipeline", name: str) -> None:
         raise click.UsageError(f"--into: {error}") from None
     if name.lower() in (table.name.lower() for table in wanted.tables):
         raise click.UsageError(f"--into: {wanted.file} has a table {name!r}; choose a new name")
-
-
-def _landed(wanted: "Pipeline", name: str) -> "LandedTable":
-    from sawlog.core.config_warnings import near_names
-
-    found = next((table for table in wanted.landed if table.name == name), None)
-    if found is None:
-        names = [table.name for table in wanted.landed]
-        near = near_names(name, names) or f"; there are {', '.join(names)}"
-        raise click.UsageError(f"{wanted.file} has no table {name!r} of a topic{near}")
-    return found

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sawlog.core.event_logger import EventLogger
+from sawlog.pipeline.landing.driver.driver_records import RunState
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.query_supervisor import Outcome
-from sawlog.pipeline.landing.failures import FailureKind
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 
 logger = EventLogger("sawlog.pipeline")
 
@@ -46,7 +47,16 @@ class Progress:
         return max(0, self.end - self.landed)
 
 
-PipelineEvent = Message | BatchLanded | Progress
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """A table runs, waits, is stopped or has ended; `reason` is why it waits or is stopped."""
+
+    table: str
+    state: RunState
+    reason: str | None = None
+
+
+PipelineEvent = Message | BatchLanded | Progress | StateChanged
 OnEvent = Callable[[PipelineEvent], object]
 
 
@@ -133,6 +143,11 @@ class RunEvents:
 
     def progress_measured(self, table: str, done: int, ends: int) -> None:
         self._pass_on(Progress(table, done, ends))
+
+    def state_changed(
+        self, table: str, state: RunState, failure: LandingFailure | None = None
+    ) -> None:
+        self._pass_on(StateChanged(table, state, None if failure is None else failure.message))
 
     def finished(self, outcomes: list[Outcome]) -> RunResult:
         """Add how the tables ended."""

@@ -53,8 +53,8 @@ def test_json_lands_with_schema_evolution_and_malformed_values_become_dead_lette
     spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 2)
-    broken = [b'{"id": ', b"[1]", b"", None]
-    send(broker.bootstrap, topic, [{"id": 1, "name": "a"}, *broken, {"id": 2}])
+    broken = [b'{"id": ', b"[1]", b""]
+    send(broker.bootstrap, topic, [{"id": 1, "name": "a"}, *broken, None, {"id": 2}])
     pipeline = pipeline_of(
         tmp_path,
         broker.bootstrap,
@@ -64,13 +64,11 @@ def test_json_lands_with_schema_evolution_and_malformed_values_become_dead_lette
     land(spark, pipeline)
     send(broker.bootstrap, topic, [{"id": "three"}, {"id": 4, "more": 1.5, "timestamp_date": "x"}])
     land(spark, pipeline)
-    rows = sorted((row["id"], row["name"], row["more"]) for row in rows_of(table.path))
-    assert rows == [(1, "a", None), (2, None, None), (4, None, 1.5)]
+    rows = {(row["id"], row["name"], row["more"]) for row in rows_of(table.path)}
+    assert rows == {(1, "a", None), (None, None, None), (2, None, None), (4, None, 1.5)}
     assert [row["value_timestamp_date"] for row in rows_of(table.path) if row["id"] == 4] == ["x"]
     dead = rows_of(table.dead_path)
-    assert sorted(row["value"] or b"" for row in dead) == sorted(
-        value or b"" for value in [*broken, b'{"id": "three"}']
-    )
+    assert sorted(row["value"] for row in dead) == sorted([*broken, b'{"id": "three"}'])
     reasons = {row["value"]: row["error"] for row in dead}
     assert reasons[b'{"id": "three"}'] == 'field id: expected bigint, found the string "three"'
     places = [(row["partition"], row["offset"]) for row in [*rows_of(table.path), *dead]]

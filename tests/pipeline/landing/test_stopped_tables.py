@@ -1,6 +1,8 @@
 """`status`, `check` and a landing agree on whether a table can continue, and why not."""
 
 import json
+import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,13 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.landing.failures import LandingFailure
-from support.pipeline.landing import create_topic, land_here, pipeline_of, send
+from sawlog.pipeline.landing.driver.driver_records import RunState
+from sawlog.pipeline.landing.driver.run_recorder import RunRecorder
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
+from support.pipeline.landing import RecordedEvents, create_topic, land_here, pipeline_of, send
 from support.server.broker_process import SawlogServer
+
+RESUME = "sawlog pipeline resume TABLE --accept-loss -f FILE"
 
 
 class World:
@@ -80,18 +86,28 @@ def land_what_is_not_there(world: World) -> None:
 @pytest.mark.parametrize(
     ("happens", "told", "advice", "lag"),
     [
-        (delete_topic, "the topic '{}' no longer exists", "remove the table from", None),
-        (create_again, "the topic '{}' was deleted and created again", "another name", None),
+        (
+            delete_topic,
+            "the topic '{}' no longer exists",
+            RESUME,
+            None,
+        ),
+        (
+            create_again,
+            "the topic '{}' was deleted and created again",
+            RESUME,
+            None,
+        ),
         (
             delete_records,
             "{}-1 no longer has all of the offsets 3 to 5: it begins at 5, and 3 to 4 are lost",
-            "to continue without them, rename the table in the pipeline file; the new table starts",
+            f"to continue without them: {RESUME}",
             6,
         ),
         (
             land_what_is_not_there,
             "{}-0 ends at offset 3, and the table has it up to 10",
-            "rename the table in the pipeline file",
+            f"to continue at its end: {RESUME}",
             None,
         ),
     ],
@@ -135,6 +151,31 @@ def test_a_table_that_can_continue_is_ready(world: World) -> None:
     assert entries["t"]["lag"] == 2
     assert world.check()[0] == 0
     assert [batch.rows for batch in land_here(world.pipeline)] == [2]
+
+
+def test_status_tells_the_state_of_a_running_table_and_its_driver(world: World) -> None:
+    recorder = RunRecorder(world.pipeline, RecordedEvents())
+    for table in ("t", "q"):
+        recorder.state_changed(table, RunState.RUNNING)
+    recorder.beat()
+    code, entries = world.status()
+    assert code == 0
+    assert [entry["state"] for entry in entries.values()] == ["running", "running"]
+    assert entries["t"]["drivers"] == [f"{socket.gethostname()}, process {os.getpid()}"]
+    assert entries["t"]["since"].startswith("20")
+
+
+def test_status_tells_since_when_a_table_is_stopped_after_its_driver_is_gone(
+    world: World,
+) -> None:
+    delete_records(world)
+    with RunRecorder(world.pipeline, RecordedEvents()) as recorder:
+        recorder.state_changed("t", RunState.STOPPED, LandingFailure(FailureKind.DATA_LOSS, "lost"))
+    code, entries = world.status()
+    assert code == 1
+    assert entries["t"]["state"] == "stopped"
+    assert entries["t"]["since"].startswith("20")
+    assert entries["t"]["drivers"] == []
 
 
 def test_a_table_whose_topic_does_not_exist_yet_is_waiting(

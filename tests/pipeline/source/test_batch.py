@@ -92,4 +92,7 @@ def test_errors_are_raised_through_spark(
 ) -> None:
     with pytest.raises(PySparkException) as caught:
         read(spark, broker, **options).collect()
-    assert reason in str(caught.value)
+    first = str(caught.value).splitlines()[0]
+    assert ": sawlog.SourceError: " in first
+    assert reason in first
+    assert "Traceback" not in str(caught.value)

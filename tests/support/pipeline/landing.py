@@ -20,11 +20,13 @@ from sawlog.pipeline.delta.table_path import NO_OPTIONS, TablePath
 from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
 from sawlog.pipeline.landing.driver.batch_commit import LandingCommitter
+from sawlog.pipeline.landing.driver.driver_records import RunState
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
 from sawlog.pipeline.landing.driver.query_supervisor import Outcome
 from sawlog.pipeline.landing.driver.spark_session import register
 from sawlog.pipeline.landing.driver.table_setup import prepare
+from sawlog.pipeline.landing.failures import LandingFailure
 from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner
 from sawlog.pipeline.landing.planning.task_split import split_into_tasks
 from sawlog.pipeline.landing.task.landing_task import (
@@ -47,6 +49,7 @@ class RecordedEvents:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.states: list[tuple[str, RunState, LandingFailure | None]] = []
         self.batches: list[tuple[str, LandedBatch]] = []
 
     def report(self, table: str, text: str) -> None:
@@ -57,6 +60,11 @@ class RecordedEvents:
 
     def progress_measured(self, table: str, done: int, ends: int) -> None:
         """Progress is ignored."""
+
+    def state_changed(
+        self, table: str, state: RunState, failure: LandingFailure | None = None
+    ) -> None:
+        self.states.append((table, state, failure))
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int = 2) -> None:

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from sawlog.pipeline.landing.driver.driver_records import RunState
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.query_supervisor import Outcome
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
@@ -14,6 +15,7 @@ from sawlog.pipeline.pipeline_events import (
     PipelineFailed,
     Progress,
     RunEvents,
+    StateChanged,
     log_event,
 )
 
@@ -27,11 +29,13 @@ def test_events_reach_the_callback_and_are_counted() -> None:
     events.batch_landed("a", BATCH, 1_002)
     events.batch_landed("a", BATCH._replace(version=5, rows=1), 1_003)
     events.progress_measured("b", 7, 10)
+    events.state_changed("b", RunState.STOPPED, LandingFailure(FailureKind.DATA_LOSS, "lost"))
     assert seen == [
         Message("a", "waits"),
         BatchLanded("a", 4, 1_000, 2, 1, 8_000, 0.5),
         BatchLanded("a", 5, 1, 2, 1, 8_000, 0.5),
         Progress("b", 7, 10),
+        StateChanged("b", RunState.STOPPED, "lost"),
     ]
     result = events.finished([Outcome("a", None), Outcome("b", None)])
     assert (result.rows, result.dead_letters) == (1_001, 4)

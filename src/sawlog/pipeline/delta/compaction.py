@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sawlog.pipeline.delta.table_storage import TableStorage
 
 _FULL = 0.75  # larger files, as a share of the target size, are left alone
+_TIERS = (1 / 512, 1 / 64, 1 / 8, _FULL)  # upper bounds, as shares of the target size
 _WAVE = 64  # groups merged before the first of them is committed
 
 
@@ -56,6 +57,28 @@ def plan_groups(files: Iterable[ActiveFile], target_bytes: int = TARGET_BYTES) -
             key = tuple(sorted(file.partition_values.items()))
             partitions.setdefault(key, []).append(file)
     return [group for small in partitions.values() for group in _packed(small, target_bytes)]
+
+
+def plan_tiers(
+    files: Iterable[ActiveFile], most: int, target_bytes: int = TARGET_BYTES
+) -> list[FileGroup]:
+    """Group files of similar size where a partition has more than `most` of them.
+
+    A tier is up to eight times as large as the one below it, and files are merged within their
+    tier. So a row is rewritten a few times only, however many small files follow it.
+    """
+    tiers: dict[tuple[Any, ...], list[ActiveFile]] = {}
+    for file in sorted(files, key=lambda file: (file.modified_ms, file.path)):
+        tier = next((at for at, bound in enumerate(_TIERS) if file.size < target_bytes * bound), -1)
+        if tier >= 0:
+            key = (tier, *sorted(file.partition_values.items()))
+            tiers.setdefault(key, []).append(file)
+    return [
+        group
+        for small in tiers.values()
+        if len(small) > most
+        for group in _packed(small, target_bytes)
+    ]
 
 
 def _packed(files: list[ActiveFile], target_bytes: int) -> Iterator[FileGroup]:
@@ -129,7 +152,19 @@ def compact(
     """
     table = Table.open(path)
     target_bytes = keyed_target_bytes(table, target_bytes)
-    groups = plan_groups(table.files(), target_bytes)
+    return _compact(spark, table, plan_groups(table.files(), target_bytes), target_bytes)
+
+
+def compact_tiers(path: AnyPath, most: int, target_bytes: int = TARGET_BYTES) -> CompactionResult:
+    """Merge files of similar size where a partition has more than `most`, in this process."""
+    table = Table.open(path)
+    return _compact(None, table, plan_tiers(table.files(), most, target_bytes), target_bytes)
+
+
+def _compact(
+    spark: SparkSession | None, table: Table, groups: list[FileGroup], target_bytes: int
+) -> CompactionResult:
+    """Merge and commit groups; one that another writer changed is skipped."""
     files_before = files_after = bytes_before = bytes_after = conflicts = 0
     for index, merged in _run(spark, table, groups, target_bytes):
         group = groups[index]

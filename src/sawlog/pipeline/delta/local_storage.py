@@ -127,6 +127,14 @@ class LocalStorage:
         _sync(directory)
         return True
 
+    def put(self, path: str, data: bytes) -> None:
+        full = self.full(path)
+        directory = os.path.dirname(full)
+        os.makedirs(directory, exist_ok=True)
+        with _temporary_file(directory, data) as temporary:
+            os.replace(temporary, full)
+        _sync(directory)
+
     def delta_options(self) -> None:
         """None: deltalake needs no options for a directory."""
 

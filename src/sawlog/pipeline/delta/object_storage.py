@@ -224,6 +224,10 @@ class ObjectStorage:
             errno.EIO, f"{PUT_ATTEMPTS} attempts to create it failed: {reason}", self.full(path)
         )
 
+    def put(self, path: str, data: bytes) -> None:
+        with store_errors(self.full(path)):
+            obstore.put(self._store, self._key(path), data)
+
     def delta_options(self) -> dict[str, str]:
         return delta_options(self._url.scheme, self.root.options)
 

@@ -32,7 +32,7 @@ def _union(now: list[pa.Field], found: list[pa.Field], where: str) -> list[pa.Fi
         other = by_lower_name.setdefault(field.name.lower(), field.name)
         if other != field.name:
             raise SchemaMismatch(
-                f"column {path!r} differs from {other!r} only in case, which Delta does not"
+                f"column {path!r} differs from {other!r} only in case, and Delta does not tell"
                 " them apart"
             )
         known[field.name] = len(union)

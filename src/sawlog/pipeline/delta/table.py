@@ -257,7 +257,7 @@ class Table:
         )
 
     def transact(
-        self, operation: str, plan: PlanActions, info: Mapping[str, str] | None = None
+        self, operation: str, plan: PlanActions, info: Mapping[str, object] | None = None
     ) -> CommittedVersion | AlreadyCommitted:
         """Append what `plan` returns for the newest snapshot as the next version."""
         for _ in range(ATTEMPTS):
@@ -376,7 +376,7 @@ def transaction_action(application: str, version: int, now_ms: int) -> Action:
     return {"txn": {"appId": application, "version": version, "lastUpdated": now_ms}}
 
 
-def _commit_info(operation: str, info: Mapping[str, str], now_ms: int) -> Action:
+def _commit_info(operation: str, info: Mapping[str, object], now_ms: int) -> Action:
     body: Action = {
         "timestamp": now_ms,
         "operation": operation,

@@ -89,6 +89,9 @@ class TableStorage(Protocol):
         the one that this call has created, because the response to a request can get lost.
         """
 
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace a file, atomically and durably; not for files of the table."""
+
     def delta_options(self) -> Mapping[str, str] | None:
         """The `storage_options` with which deltalake opens the table."""
 

@@ -23,7 +23,9 @@ from sawlog.pipeline.delta.tail import RowsRemoved, SchemaChanged, SourceRewritt
 from sawlog.pipeline.registry.registry_client import RegistryRefused, RegistryUnavailable
 
 _ERROR_LINE = re.compile(
-    r"^\s*(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\w*|sawlog(?:\.\w+)+): (.+)$", re.MULTILINE
+    r"(?:^\s*(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\w*|sawlog(?:\.\w+)+)"
+    r"|: sawlog\.SourceError): (.+)$",
+    re.MULTILINE,
 )
 _TAGGED = re.compile(r"<sawlog:([a-z-]+)>(.*?)</sawlog>", re.DOTALL)
 _STREAM_FAILED = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: |SQLSTATE: \w+\s*$")

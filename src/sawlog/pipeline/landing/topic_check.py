@@ -17,10 +17,8 @@ from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.source.offset_json import Offsets
 
 _MAX_NAMED = 3
-_RENAME = (
-    "rename the table in the pipeline file; the new table starts at its `start`, by default at the"
-    " earliest offset"
-)
+RESUME = "sawlog pipeline resume TABLE --accept-loss -f FILE"
+"""The command with which a table goes on after a loss; the messages name it."""
 
 
 class TopicState:
@@ -84,8 +82,8 @@ def topic_deleted(topic: str) -> LandingFailure:
     """The failure for a topic that is missing although its table exists."""
     return LandingFailure(
         FailureKind.TOPIC_DELETED,
-        f"the topic {topic!r} no longer exists; remove the table from the file, or land a topic"
-        " that is there in a table of another name",
+        f"the topic {topic!r} no longer exists; remove the table from the file, or create the topic"
+        f" again and continue with it: {RESUME}",
     )
 
 
@@ -96,8 +94,8 @@ def check_topic_id(topic: str, expected: bytes, found: bytes) -> None:
     raise LandingFailure(
         FailureKind.TOPIC_DELETED,
         f"the topic {topic!r} was deleted and created again: the table has records of the one with"
-        f" the id {format_topic_id(expected)}, the one now is {format_topic_id(found)}; land it in"
-        " a table of another name",
+        f" the id {format_topic_id(expected)}, the one now is {format_topic_id(found)}; to continue"
+        f" with that one: {RESUME}, or land it in a table of another name",
     )
 
 
@@ -121,7 +119,7 @@ def check_log(
         raise LandingFailure(
             FailureKind.DATA_LOSS,
             f"{_some(reasons)}: the broker has lost the records between, and will reuse their"
-            f" offsets; {_RENAME}",
+            f" offsets; to continue at its end: {RESUME}",
         )
     late = {tp: start for tp, start in begins.items() if start > landed.get(tp, 0)}
     if late:
@@ -133,7 +131,7 @@ def check_log(
         raise LandingFailure(
             FailureKind.DATA_LOSS,
             f"{_some(reasons)}. Retention or deleted records took them before they landed; to"
-            f" continue without them, {_RENAME}",
+            f" continue without them: {RESUME}",
         )
 
 

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from sawlog.pipeline.sink.sink_options import WHAT, SinkOptions, read_sink_options
 from sawlog.pipeline.source.executor_check import Versions, check_here, versions_here
 from sawlog.pipeline.source.option_values import BadOption
+from sawlog.pipeline.source.source_errors import short_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +31,7 @@ class StoredRecords(WriterCommitMessage):
     records: int
 
 
+@short_errors
 class TopicBatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, versions: Versions) -> None:
         self._options = options
@@ -39,6 +41,7 @@ class TopicBatchWriter(DataSourceArrowWriter):
         return _write(self._options, self._versions, iterator)
 
 
+@short_errors
 class TopicStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, versions: Versions) -> None:
         self._options = options

@@ -41,6 +41,7 @@ from sawlog.pipeline.source.batch_planning import OffsetRange, split_ranges
 from sawlog.pipeline.source.executor_check import versions_here
 from sawlog.pipeline.source.group_progress import COMMIT_TIMEOUT_MS, GroupProgress
 from sawlog.pipeline.source.option_values import BadOption
+from sawlog.pipeline.source.source_errors import short_errors
 from sawlog.pipeline.source.source_options import (
     ReadSettings,
     SourceOptions,
@@ -67,6 +68,7 @@ _TYPES: dict[str, DataType] = {
 }
 
 
+@short_errors
 class TopicSource(DataSource):
     """The source; it checks its options before anything is read or written."""
 
@@ -108,6 +110,7 @@ class RangeToRead(InputPartition):
         self.wanted = wanted
 
 
+@short_errors
 class TopicReader(DataSourceReader):
     """A batch query between two positions, which are resolved once, when it is planned."""
 
@@ -124,6 +127,7 @@ class TopicReader(DataSourceReader):
         return _read(self._settings, partition)
 
 
+@short_errors
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream. Spark asks one in the driver for offsets, and sends copies to the tasks, which only
     read.
@@ -194,6 +198,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._clusters[-1]
 
 
+@short_errors
 class InvalidStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Raises the error of invalid options when a method is called.
 

@@ -11,8 +11,10 @@ from sawlog.pipeline.delta.compaction import (
     FileGroup,
     commit_compaction,
     compact,
+    compact_tiers,
     merge_files,
     plan_groups,
+    plan_tiers,
 )
 from sawlog.pipeline.delta.data_files import decode_path
 from sawlog.pipeline.delta.delta_log import ActiveFile
@@ -45,6 +47,42 @@ def test_groups_have_each_small_file_once_within_partition_and_size(
         alone = [file for file in left if file.partition_values["p"] == value]
         together = [group for group in groups if group.files[0].partition_values["p"] == value]
         assert len(alone) <= len(together) + sum(file.size > 50 for file in alone) + 1
+
+
+@given(sizes, st.integers(1, 5))
+def test_tiers_have_more_files_than_allowed_and_of_similar_size(
+    given_files: list[tuple[int, str | None]], most: int
+) -> None:
+    files = [
+        ActiveFile(f"{number}", size * 16, {"p": value}, number, None)
+        for number, (size, value) in enumerate(given_files)
+    ]
+    groups = plan_tiers(files, most, 3_200)
+    taken = {file.path for group in groups for file in group.files}
+    for group in groups:
+        assert len({file.partition_values["p"] for file in group.files}) == 1
+        sizes = [file.size for file in group.files]
+        assert max(sizes) <= 8 * min(sizes) or max(sizes) < 3_200 // 64
+        assert sum(sizes) <= 3_200
+    for low, high in ((50, 400), (400, 2_400)):
+        for value in ("x", "y", None):
+            alike = [file.path for file in files if low <= file.size < high
+                     and file.partition_values["p"] == value]  # fmt: skip
+            assert len(alike) > most or not taken & set(alike)
+
+
+def test_frequent_commits_leave_few_files_and_rewrite_rows_a_few_times(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    written_bytes = most_files = 0
+    for number in range(100):
+        land(table, 0, number, number + 1)
+        done = compact_tiers(tmp_path / "t", 5, 40_000)
+        written_bytes += done.bytes_after
+        table.refresh()
+        most_files = max(most_files, len(table.files()))
+    assert contents(table) == expected({0: 100})
+    assert most_files <= 4 * 5 + 3
+    assert written_bytes < 100 * 2_500, "each row alone is a file of about 1,700 bytes"
 
 
 def many(path: Path) -> Table:

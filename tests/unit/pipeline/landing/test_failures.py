@@ -54,6 +54,17 @@ def test_a_tagged_failure_is_parsed_from_a_traceback() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[PYTHON_DATA_SOURCE_ERROR] Failed to plan: sawlog.SourceError: no topic 'a'\n SQLSTATE: 1",
+        "An exception was thrown from the Python worker:\nsawlog.SourceError: no topic 'a'",
+    ],
+)
+def test_the_reason_of_the_source_is_found_without_a_traceback(text: str) -> None:
+    assert parse_failure(text).message == "no topic 'a'"
+
+
 def test_an_unknown_failure_keeps_its_last_line() -> None:
     told = parse_failure(SPARK.format("ZeroDivisionError: division by zero"))
     assert (told.kind, told.message) == (FailureKind.OTHER, "division by zero")

@@ -16,6 +16,7 @@ DEAD_SUFFIX = "__dead"
 FORMATS = ("raw", "json", "avro", "protobuf", "csv")
 CHECKPOINTS = "_checkpoints"
 RECORD_KEY = "key"  # the column with the key of the record
+RECORDS = "_sawlog"  # what drivers record in the lake
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,18 @@ class Upsert:
     key: tuple[str, ...]
     delete_when: str = ""
     envelope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """The upkeep of tables beside the landing: vacuum, and compaction.
+
+    Every `every_s`, files of similar size are merged where a partition has more than `small_files`.
+    """
+
+    every_s: float = 60.0
+    small_files: int = 20
+    target_bytes: int = 128_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +103,11 @@ class QueryTable:
 Table = LandedTable | QueryTable
 
 
+def appends_rows(table: Table) -> bool:
+    """Whether rows are only added; otherwise they replace those with the same key."""
+    return table.upsert is None if isinstance(table, LandedTable) else not table.key
+
+
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     """The content of a pipeline file."""
@@ -99,6 +117,7 @@ class Pipeline:
     lake: TablePath
     tables: tuple[Table, ...]
     spark: Mapping[str, str] = field(default_factory=dict)
+    maintain: Maintenance | None = Maintenance()  # None: off
 
     @property
     def landed(self) -> list[LandedTable]:

@@ -43,9 +43,11 @@ from sawlog.pipeline.landing.configuration.pipeline_config import (
     DEAD_SUFFIX,
     FORMATS,
     INFER,
+    RECORDS,
     REGISTRY,
     CommitBounds,
     LandedTable,
+    Maintenance,
     Pipeline,
     QueryTable,
     Table,
@@ -112,6 +114,7 @@ def _pipeline(problems: Problems, node: "yaml.MappingNode", file: Path) -> Pipel
     checkpoints = _checkpoints(top, directory, lake)
     spark = top.take("spark", yaml_nodes.mapping, dict[str, str]())
     _check_spark(problems, top, spark)
+    maintain = _maintain(top)
     registry = read_registry(top, directory, None)
     tables = _tables(problems, top, Places(directory, lake, checkpoints, registry))
     top.finish()
@@ -122,7 +125,24 @@ def _pipeline(problems: Problems, node: "yaml.MappingNode", file: Path) -> Pipel
             " in a directory: name one that lasts, checkpoints: DIRECTORY"
         )  # fmt: skip
     problems.raise_if_any()
-    return Pipeline(str(file), brokers, lake, tuple(tables), spark)
+    return Pipeline(str(file), brokers, lake, tuple(tables), spark, maintain)
+
+
+def _maintain(top: Section) -> Maintenance | None:
+    """`maintain: false`, or the settings of the upkeep."""
+    if "maintain" in top and top.is_false("maintain"):
+        return None
+    section = top.section("maintain")
+    usual = Maintenance()
+    if section is None:
+        return usual
+    found = Maintenance(
+        every_s=section.take("every", yaml_nodes.duration_s, usual.every_s),
+        small_files=section.take("small_files", yaml_nodes.whole, usual.small_files),
+        target_bytes=section.take("target", yaml_nodes.size, usual.target_bytes),
+    )
+    section.finish()
+    return found
 
 
 def _resolve_path(directory: Path, place: str) -> str:
@@ -226,6 +246,8 @@ def check_name(name: str) -> None:
         raise ValueError(
             f"{name!r} is not a valid table name: reserved for the checkpoints of queries"
         )
+    if name.lower() == RECORDS:
+        raise ValueError(f"{name!r} is not a valid table name: reserved for records of drivers")
 
 
 def _table(entry: Section, name: str, places: Places, names: Sequence[str]) -> Table:

@@ -20,6 +20,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]i?)?B?")
 _POWERS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
+_FALSE = ("false", "off", "no")
 _WHOLE = re.compile(r"\d[\d_]*")
 _DEPTH = 20  # the format itself has four levels
 
@@ -96,6 +97,14 @@ class Section:
         if name not in self._entries:
             self.problems.add(self.node, f"{self.title} has no {name!r}")
         return self.take(name, convert, default)
+
+    def is_false(self, name: str) -> bool:
+        """Take a key whose value may be `false` instead of a section."""
+        node = self._entries[name][1]
+        if not isinstance(node, yaml.ScalarNode) or node.value.lower() not in _FALSE:
+            return False
+        self._known.append(name)
+        return True
 
     def section(self, name: str) -> "Section | None":
         self._known.append(name)

@@ -10,18 +10,20 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.delta_log import Action, Snapshot
 from sawlog.pipeline.delta.file_scan import scan_file
-from sawlog.pipeline.delta.landed_offsets import application_id, notes_of, offsets_of
+from sawlog.pipeline.delta.landed_offsets import application_id, notes_of
 from sawlog.pipeline.delta.table import Table, transaction_action
 from sawlog.pipeline.delta.table_storage import TableStorage
 from sawlog.pipeline.formats.landed_rows import RECORD
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
+from sawlog.pipeline.landing.topic_check import RESUME
 
 DEAD_TABLE = "sawlog.deadLetters"  # the table property with the id of the dead letter table
 _COUNT = "(dead letters)"
@@ -86,6 +88,28 @@ def counts_after_replay(
     return _as_transactions(group, {**none, **left})
 
 
+def counts_after_retry(
+    group: str,
+    versions: Mapping[str, int],
+    moved: Mapping[TopicPartition, np.ndarray],
+    before: Mapping[TopicPartition, np.ndarray],
+    landed: Mapping[TopicPartition, int],
+) -> dict[str, int]:
+    """The `txn` versions that record the dead letters without the moved ones.
+
+    `before` are the offsets of the dead letters before the retry, when the table was at `landed`:
+    dead letters that landed meanwhile are not below.
+    """
+    known = recorded_counts(group, versions)
+    counts: dict[TopicPartition, DeadLetterCount] = {}
+    for tp, offsets in moved.items():
+        rows = known[tp].rows - len(offsets) if tp in known else 0
+        left = np.setdiff1d(before[tp], offsets)
+        first = int(left[0]) if len(left) else landed.get(tp, 0)
+        counts[tp] = DeadLetterCount(rows, first) if rows > 0 else DeadLetterCount(0, 0)
+    return _as_transactions(group, counts)
+
+
 def lost_dead_letters(config: LandedTable, table: Table) -> dict[TopicPartition, DeadLetterCount]:
     """The recorded dead letters whose table is missing or was replaced."""
     found = Table.open(config.dead_path).id if Table.exists(config.dead_path) else None
@@ -97,7 +121,7 @@ def check_dead_letters(config: LandedTable, table: Table) -> None:
     """Raise LandingFailure if dead letters are lost."""
     lost = lost_dead_letters(config, table)
     if lost:
-        raise _loss_failure(config, table.offsets(config.group), lost)
+        raise _loss_failure(config, lost)
 
 
 def describe_lost(lost: Mapping[TopicPartition, DeadLetterCount]) -> str:
@@ -121,7 +145,7 @@ def set_dead_letter_table(
             return None
         lost = recorded_counts(group, snapshot.transactions)
         if lost and not lose:
-            raise _loss_failure(config, offsets_of(group, snapshot.transactions), lost)
+            raise _loss_failure(config, lost)
         now = time.time_ns() // 1_000_000
         configuration = {**(snapshot.metadata.get("configuration") or {}), DEAD_TABLE: dead.id}
         return [
@@ -136,18 +160,15 @@ def set_dead_letter_table(
 
 
 def _loss_failure(
-    config: LandedTable,
-    landed: Mapping[TopicPartition, int],
-    lost: Mapping[TopicPartition, DeadLetterCount],
+    config: LandedTable, lost: Mapping[TopicPartition, DeadLetterCount]
 ) -> LandingFailure:
     replay = f"sawlog pipeline replay {config.name} --from"
     firsts = ",".join(f"{tp.partition}:{counts.first}" for tp, counts in lost.items())
-    ends = ",".join(f"{tp.partition}:{landed.get(tp, 0)}" for tp in lost)
     return LandingFailure(
         FailureKind.DATA_LOSS,
         f"{config.dead_path} was deleted or replaced, and with it {describe_lost(lost)}; restore"
         f" it, or land them again as far as the topic has them ({replay} {firsts} -f FILE), or go"
-        f" on without them ({replay} {ends} -f FILE)",
+        f" on without them ({RESUME})",
     )
 
 

@@ -3,6 +3,8 @@
 from typing import NamedTuple, Protocol
 
 from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.landing.driver.driver_records import RunState
+from sawlog.pipeline.landing.failures import LandingFailure
 
 
 class LandedBatch(NamedTuple):
@@ -29,3 +31,29 @@ class Events(Protocol):
 
     def progress_measured(self, table: str, done: int, ends: int) -> None:
         """Report how many offsets of the topic the table has, and how many exist."""
+
+    def state_changed(
+        self, table: str, state: RunState, failure: LandingFailure | None = None
+    ) -> None:
+        """Report a state, with the failure for which the table waits or is stopped."""
+
+
+class EventForwarder:
+    """Implements Events: passes all of them on. A subclass listens to some."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+
+    def report(self, table: str, text: str) -> None:
+        self._events.report(table, text)
+
+    def batch_landed(self, table: str, batch: LandedBatch, done: int) -> None:
+        self._events.batch_landed(table, batch, done)
+
+    def progress_measured(self, table: str, done: int, ends: int) -> None:
+        self._events.progress_measured(table, done, ends)
+
+    def state_changed(
+        self, table: str, state: RunState, failure: LandingFailure | None = None
+    ) -> None:
+        self._events.state_changed(table, state, failure)

@@ -91,6 +91,10 @@ class LandingRun:
         return self._has_ended
 
     @property
+    def is_set_up(self) -> bool:
+        return self._landing is not None
+
+    @property
     def landing(self) -> PreparedLanding | None:
         """None until the table is set up."""
         return self._landing

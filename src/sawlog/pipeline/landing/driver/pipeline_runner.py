@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from sawlog.pipeline.landing.configuration.pipeline_config import (
@@ -9,10 +10,12 @@ from sawlog.pipeline.landing.configuration.pipeline_config import (
     Pipeline,
     QueryTable,
 )
+from sawlog.pipeline.landing.driver.compaction_schedule import CompactionSchedule
 from sawlog.pipeline.landing.driver.events import Events
 from sawlog.pipeline.landing.driver.landing_run import LandingRun
 from sawlog.pipeline.landing.driver.landing_scheduler import LandingScheduler
 from sawlog.pipeline.landing.driver.query_supervisor import Outcome, run_queries
+from sawlog.pipeline.landing.driver.run_recorder import RunRecorder
 from sawlog.pipeline.landing.driver.spark_session import query_session
 from sawlog.pipeline.landing.driver.sql_query import SqlQuery
 from sawlog.pipeline.landing.driver.vacuum_schedule import VacuumSchedule
@@ -63,19 +66,23 @@ def run_pipeline(
         events.report("spark", failure.message)
         return [Outcome(table.name, failure) for table in pipeline.tables]
     with (
-        VacuumSchedule(pipeline, events),
-        LandingScheduler(context, pipeline, events, stop) as scheduler,
+        RunRecorder(pipeline, events) as recorder,
+        VacuumSchedule(pipeline, recorder) if pipeline.maintain else nullcontext(),
+        CompactionSchedule(pipeline, recorder) as compactions,
+        LandingScheduler(context, pipeline, compactions, stop) as scheduler,
     ):
         landings = [_Landing(scheduler, table) for table in pipeline.landed]
         if once:
-            outcomes = run_queries(landings, events, stop, once=True)
-            for query in _queries(context, pipeline, events):
+            outcomes = run_queries(landings, compactions, stop, once=True)
+            for query in _queries(context, pipeline, compactions):
                 if stop.is_set():  # each sees all rows of the queries before it
                     break
-                outcomes += run_queries([query], events, stop, once=True)
+                outcomes += run_queries([query], compactions, stop, once=True)
+            if not stop.is_set():
+                compactions.finish()
             return outcomes
-        queries = _queries(context, pipeline, events)
-        return run_queries([*landings, *queries], events, stop, once=False)
+        queries = _queries(context, pipeline, compactions)
+        return run_queries([*landings, *queries], compactions, stop, once=False)
 
 
 def _queries(context: "SparkContext", pipeline: Pipeline, events: Events) -> list[SqlQuery]:

@@ -1,13 +1,14 @@
-"""The status of the tables of a file, from their logs and from the brokers.
+"""The status of the tables of a file, from their logs, the brokers and the records of drivers.
 
 The state comes from the checks of a run (`preflight.py`), so a table that would stop is never shown
-as ready.
+as ready, and from what drivers recorded (`driver_records.py`).
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import Enum
 
 from sawlog.client.errors import ClientError
 from sawlog.client.net.cluster import Cluster, NoSuchTopic
@@ -15,21 +16,23 @@ from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.table import WRITE, Table
+from sawlog.pipeline.delta.table_storage import open_storage
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline, QueryTable
+from sawlog.pipeline.landing.driver.driver_records import SeenDriver, read_drivers
 from sawlog.pipeline.landing.driver.preflight import PreflightResult, preflight
+from sawlog.pipeline.landing.driver.skipped_records import SkippedRecords, skipped_records
+from sawlog.pipeline.landing.driver.table_state import (
+    PATIENCE_MS,
+    State,
+    TableState,
+    combined_state,
+    recorded_runs,
+)
 from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure, classify
 
 _RECENT_MS = 5 * 60 * 1_000
 _MAX_VERSIONS = 200
-
-
-class State(Enum):
-    """What a run would do with the table now."""
-
-    READY = "ready"  # continue, or create it
-    WAITING = "waiting"  # wait for its topic, a replay, or a table that it reads
-    STOPPED = "stopped"  # stop; the operator must decide
-    UNKNOWN = "unknown"  # no broker answers
+_NOT_LANDING = frozenset({State.STOPPED, State.WAITING, State.STALLED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,9 @@ class TableStatus:
     table: str
     topic: str | None
     state: State = State.UNKNOWN
-    reason: str | None = None  # why it is not ready, and what to do
+    reason: str | None = None  # why it is not running or ready, and what to do
+    since_ms: int | None = None  # since when it has that state, if a driver recorded it
+    drivers: tuple[str, ...] = ()  # those that run it
     version: int | None = None
     records_read: int | None = None  # the sum of the next offsets of all partitions
     lag: int | None = None
@@ -52,6 +57,7 @@ class TableStatus:
     dead_letters: int | None = None
     offsets: Mapping[TopicPartition, int] | None = None
     ends: Mapping[TopicPartition, int] | None = None
+    skipped: Sequence[SkippedRecords] = ()  # accepted losses, oldest first
 
 
 def statuses(
@@ -59,14 +65,18 @@ def statuses(
 ) -> list[TableStatus]:
     """The status of all tables in the order of the file. Unreachable brokers are reported once."""
     brokers = _Brokers(cluster, warn)
-    found = {config.name: _landed_status(config, brokers) for config in pipeline.landed}
+    records = _Records(pipeline)
+    found = {
+        config.name: records.combine(_landed_status(config, brokers), _patience_ms(config))
+        for config in pipeline.landed
+    }
 
     def add(config: QueryTable) -> TableStatus:
         for name in config.tables:
             source = pipeline.table(name)
             if isinstance(source, QueryTable) and name not in found:
                 add(source)
-        found[config.name] = _query_status(config, found, brokers)
+        found[config.name] = records.combine(_query_status(config, found, brokers))
         return found[config.name]
 
     for config in pipeline.queries:
@@ -75,7 +85,30 @@ def statuses(
     return [found[config.name] for config in pipeline.tables]
 
 
+class _Records:
+    """What drivers have recorded in the lake."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._now_ms = time.time_ns() // 1_000_000
+        self._drivers: list[SeenDriver] = []
+        with suppress(OSError, TableError):  # the status of the tables reports it
+            self._drivers = read_drivers(open_storage(pipeline.lake))
+
+    def combine(self, entry: TableStatus, patience_ms: int = PATIENCE_MS) -> TableStatus:
+        runs = recorded_runs(self._drivers, entry.table, self._now_ms)
+        state, reason, since_ms, drivers = combined_state(
+            TableState(entry.state, entry.reason), entry.lag, runs, self._now_ms,
+            patience_ms=patience_ms,
+        )  # fmt: skip
+        return replace(entry, state=state, reason=reason, since_ms=since_ms, drivers=drivers)
+
+
+def _patience_ms(config: LandedTable) -> int:
+    return PATIENCE_MS + int(3_000 * config.commit.every_s)
+
+
 def _landed_status(config: LandedTable, brokers: "_Brokers") -> TableStatus:
+    """The status by the checks of a run; a table that could land is ready."""
     known = brokers.preflight(config)
     try:
         entry = status_of(config, known.ends)
@@ -107,9 +140,9 @@ def _query_status(
     reasons = {
         name: f"{name!r}, which it reads, is {sources[name].state.value}"
         for name in config.tables
-        if sources[name].state is not State.READY
+        if sources[name].state not in (State.READY, State.RUNNING)
     }
-    if any(sources[name].state in (State.STOPPED, State.WAITING) for name in reasons):
+    if any(sources[name].state in _NOT_LANDING for name in reasons):
         return replace(entry, state=State.WAITING, reason="; ".join(reasons.values()))
     failure = brokers.failure_of(config.topics)
     if failure is not None:
@@ -146,6 +179,7 @@ def status_of(
         dead_letters=None if landed is None else _rows(landed.dead_path),
         offsets=offsets,
         ends=ends,
+        skipped=skipped_records(table.snapshot),
     )
 
 

@@ -56,6 +56,10 @@ class QueryRun:
         return self.query.isActive
 
     @property
+    def is_set_up(self) -> bool:
+        return True
+
+    @property
     def failure(self) -> LandingFailure | None:
         """Why the query ended: the exception of our own code is preferred to Spark's text."""
         exception = self.query.exception()

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from py4j.protocol import Py4JNetworkError
 
+from sawlog.pipeline.landing.driver.driver_records import RunState
 from sawlog.pipeline.landing.driver.events import Events
 from sawlog.pipeline.landing.driver.retry_policy import GiveUp, Retry, RetryPolicy
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure, classify
@@ -28,6 +29,10 @@ class QueryHandle(Protocol):
     @property
     def is_active(self) -> bool:
         """Whether the run has not ended. Raises one of SPARK_GONE_ERRORS without a JVM."""
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether the run has found its table and its sources, and lands what comes."""
 
     @property
     def failure(self) -> LandingFailure | None:
@@ -76,6 +81,7 @@ class QuerySupervisor:
         self._run: QueryHandle | None = None
         self._start_at_s = -math.inf
         self._last_message: str | None = None
+        self._state: tuple[RunState, str | None] = (RunState.STARTING, None)
         self.outcome: Outcome | None = None
 
     @property
@@ -90,6 +96,8 @@ class QuerySupervisor:
             self._start(now_s)
         elif not self._run.is_active:
             self._ended(self._run, now_s)
+        elif self._run.is_set_up:
+            self._set_state(RunState.RUNNING)
 
     def stop(self) -> None:
         if self._run is not None:
@@ -97,6 +105,13 @@ class QuerySupervisor:
             self._run = None
         if self.outcome is None:
             self.outcome = Outcome(self.name, None)
+            self._set_state(RunState.ENDED)
+
+    def _set_state(self, state: RunState, failure: LandingFailure | None = None) -> None:
+        reason = None if failure is None else failure.message
+        if (state, reason) != self._state:
+            self._state = (state, reason)
+            self._events.state_changed(self.name, state, failure)
 
     def _start(self, now_s: float) -> None:
         try:
@@ -115,6 +130,7 @@ class QuerySupervisor:
         run.stop()
         if failure is None:
             self.outcome = Outcome(self.name, None)
+            self._set_state(RunState.ENDED)
         else:
             self._failed(failure, now_s)
 
@@ -130,9 +146,11 @@ class QuerySupervisor:
         if isinstance(decided, GiveUp):
             self.outcome = Outcome(self.name, failure)
             self._events.report(self.name, f"stopped: {failure.message}")
+            self._set_state(RunState.STOPPED, failure)
             return
         self._start_at_s = now_s + decided.after_s
         text = f"{failure.message}; {_NEXT_STEPS[failure.kind]}"
+        self._set_state(RunState.WAITING, LandingFailure(failure.kind, text))
         if text != self._last_message:
             self._events.report(self.name, text)
             self._last_message = text

@@ -24,6 +24,7 @@ from sawlog.pipeline.landing.driver.dead_letter_counts import (
     counts_after_replay,
     set_dead_letter_table,
 )
+from sawlog.pipeline.landing.driver.dead_letter_retry import finish_retry
 from sawlog.pipeline.landing.driver.dead_letters import open_dead_letters
 from sawlog.pipeline.landing.driver.replay_counts import (
     replay_count,
@@ -31,6 +32,7 @@ from sawlog.pipeline.landing.driver.replay_counts import (
     replay_starts,
     replay_transactions,
 )
+from sawlog.pipeline.landing.driver.skipped_records import former_offsets
 from sawlog.pipeline.landing.driver.table_setup import check_owner, check_table, create_table
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.source.offset_json import Offsets
@@ -124,6 +126,8 @@ def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offset
     _check_keyed_replay(table, config, starts)
     dead = open_dead_letters(config, DEAD)
     group = config.group
+    finish_retry(config, table, dead)
+    _check_former_rows(config, table, dead, starts)
     replays, replay_from = _restore_dead_letters(table, dead, group, starts)
     set_dead_letter_table(config, table, dead, lose=True)
     table.refresh()
@@ -147,6 +151,25 @@ def _check_keyed_replay(table: Table, config: LandedTable, starts: Offsets) -> N
         raise _refused(
             f"{config.name!r} has the last row of each key only, so it cannot be restored to"
             f" {wanted}: replay it from offset 0, or into a new table (--into)"
+        )
+
+
+def _check_former_rows(config: LandedTable, table: Table, dead: Table, starts: Offsets) -> None:
+    """Raise LandingFailure if rows would be deleted that the topic no longer has."""
+    group, versions = config.group, table.snapshot.transactions
+    if replay_count(group, dead.snapshot.transactions) < replay_count(group, versions):
+        raise _refused(
+            f"a resume of {config.name!r} is running, or died before its end; in that case run"
+            " it again first"
+        )
+    former = former_offsets(group, versions)
+    later = {**_earlier_offsets(table, group, starts), **_earlier_offsets(dead, group, starts)}
+    kept = [f"{tp} below offset {former[tp]}" for tp in later if starts[tp] < former.get(tp, 0)]
+    if kept:
+        raise _refused(
+            f"the table has rows of {', '.join(kept)} from before a resume; the topic no longer has"
+            " their records, so the replay would lose them: replay into a new table (--into), or"
+            " from there on"
         )
 
 

@@ -28,6 +28,7 @@ from sawlog.pipeline.landing.driver.dead_letter_counts import (
     check_dead_letters,
     set_dead_letter_table,
 )
+from sawlog.pipeline.landing.driver.dead_letter_retry import finish_retry
 from sawlog.pipeline.landing.driver.dead_letters import open_dead_letters
 from sawlog.pipeline.landing.driver.replay_counts import replay_count, same_replay_count
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
@@ -59,6 +60,7 @@ def prepare(cluster: Cluster, config: LandedTable) -> PreparedTable:
     table.evolve_schema(initial_schema(config))
     dead = open_dead_letters(config, DEAD)
     set_dead_letter_table(config, table, dead)
+    finish_retry(config, table, dead)
     replays = check_replays(config, table, dead)
     return PreparedTable(table, dead, next_offsets(table, config, topic), topic.id, replays)
 
@@ -87,10 +89,12 @@ def next_offsets(table: Table, config: LandedTable, topic: Topic) -> Offsets:
 def check_replays(config: LandedTable, table: Table, dead: Table) -> int:
     """The replay count of the table. Raises LandingFailure if that of its dead letters differs."""
     replays = replay_count(config.group, table.snapshot.transactions)
-    if replay_count(config.group, dead.snapshot.transactions) != replays:
+    of_dead_letters = replay_count(config.group, dead.snapshot.transactions)
+    if of_dead_letters != replays:
+        what = "replay" if of_dead_letters > replays else "resume"
         raise LandingFailure(
             FailureKind.CONFLICT,
-            f"a replay of {config.name!r} is running, or died before its end; in that case run"
+            f"a {what} of {config.name!r} is running, or died before its end; in that case run"
             " it again",
         )
     return replays
@@ -158,15 +162,20 @@ def landed_topic_id(table: Table, topic: str) -> bytes:
     return parse_topic_id(topic_id) if topic_id else NO_TOPIC_ID
 
 
-def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
-    """Raise LandingFailure if table and file contradict each other. New columns are allowed."""
-    check_owner(table, config)
+def check_topic(table: Table, config: LandedTable, topic: Topic) -> None:
+    """Raise LandingFailure if the table has records of another topic."""
     topics = landed_topics(table, config.group)
     if topics and topic.name not in topics:
         raise _refused(
             f"the table in {config.path} has records of {', '.join(sorted(topics))}, the file says"
             f" {topic.name!r}: land it in a table of another name"
         )
+
+
+def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
+    """Raise LandingFailure if table and file contradict each other. New columns are allowed."""
+    check_owner(table, config)
+    check_topic(table, config, topic)
     check_topic_id(topic.name, landed_topic_id(table, topic.name), topic.id)
     wanted = [parse(entry) for entry in config.partition_by]
     if wanted != table.partition_by:

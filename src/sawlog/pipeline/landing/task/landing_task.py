@@ -5,7 +5,7 @@ the driver commits it, so a task may die, or run twice, at any time.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from sawlog.pipeline.formats import parser, parser_input
 from sawlog.pipeline.formats.landed_rows import assemble, dead_rows, table_schema
 from sawlog.pipeline.formats.parsed import Format, Parsed
 from sawlog.pipeline.formats.schema_inference import merge
+from sawlog.pipeline.formats.tombstones import land_tombstones
 from sawlog.pipeline.landing.configuration.declared_columns import (
     declared_schema,
     format_of,
@@ -48,6 +49,9 @@ from sawlog.pipeline.source.executor_check import ExecutorDiffers, check_here, v
 
 _RAW_COLUMNS = ("offset", "timestamp", "key", "value")
 _ALL_COLUMNS = (*_RAW_COLUMNS, "headers")  # a dead letter has the whole record
+
+ReadChunks = Callable[[Sequence[OffsetRange]], Iterator[tuple[TopicPartition, Chunk]]]
+"""Reads the records of ranges, chunk by chunk."""
 
 
 @dataclass(frozen=True)
@@ -140,16 +144,18 @@ def land_ranges(
     ranges: Sequence[OffsetRange],
     *,
     columns_are_final: bool = False,
+    read: ReadChunks | None = None,
 ) -> TaskReport:
     """Run one task; `columns` are those of the table as JSON.
 
-    With `columns_are_final` they include the new columns of these ranges; none is inferred.
+    With `columns_are_final` they include the new columns of these ranges; none is inferred. `read`
+    returns the records, by default those that the brokers have.
     """
     try:
         check_here(parameters.versions)
     except ExecutorDiffers as error:
         raise LandingFailure(FailureKind.INVALID, str(error)) from error
-    landing = _Landing(parameters, from_json(columns))
+    landing = _Landing(parameters, from_json(columns), read)
     report = landing.attempt(ranges, columns_are_final=columns_are_final)
     if report is None:  # types of new fields conflicted; now all are known
         report = landing.attempt(ranges, columns_are_final=True)
@@ -181,9 +187,12 @@ class _Changes(NamedTuple):
 
 
 class _Landing:
-    def __init__(self, parameters: LandingParameters, table: pa.Schema) -> None:
+    def __init__(
+        self, parameters: LandingParameters, table: pa.Schema, read: ReadChunks | None
+    ) -> None:
         self._parameters = parameters
         self._table = table
+        self._read = read or self._fetch
         self._generated = generated_columns(parameters.partition_by)
         self._infer = parameters.columns is None
         is_raw = parameters.format.kind == "raw" and parameters.upsert is None
@@ -262,7 +271,7 @@ class _Landing:
             columns_are_final=columns_are_final,
             generated=self._generated,
         )
-        for partition, chunk in self._chunks(ranges):
+        for partition, chunk in self._read(ranges):
             left, values, changes = chunk.batch, None, None
             if self._keyed is not None:
                 changes = self._keyed.split(partition, chunk.batch)
@@ -272,10 +281,11 @@ class _Landing:
             fetched_bytes = chunk.fetched_bytes
             for parsed in parse_values(values):
                 records = left.slice(0, parsed.values)
-                yield _Part(partition, records, parsed, fetched_bytes, changes)
+                landed = land_tombstones(records.column("value"), parsed)
+                yield _Part(partition, records, landed, fetched_bytes, changes)
                 left, fetched_bytes, changes = left.slice(parsed.values), 0, None
 
-    def _chunks(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
+    def _fetch(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
         parameters = self._parameters
         topic_id = None if parameters.topic_id == NO_TOPIC_ID else TopicId(parameters.topic_id)
         with Cluster(parameters.brokers, client_id=parameters.group) as cluster:

@@ -8,6 +8,7 @@ from sawlog.client.consumer.consumer import AT_EARLIEST, AT_LATEST, AtTime
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     CommitBounds,
     LandedTable,
+    Maintenance,
     QueryTable,
 )
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline, read_pipeline
@@ -42,6 +43,29 @@ def landed(lines: str) -> LandedTable:
     table = parse_pipeline("p.yaml", f"{HEAD}  t:\n    topic: a\n{lines}").tables[0]
     assert isinstance(table, LandedTable)
     return table
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", Maintenance()),
+        ("maintain: false\n", None),
+        ("maintain: {every: 5m, small_files: 7, target: 64MB}\n", Maintenance(300, 7, 64_000_000)),
+    ],
+)
+def test_maintenance_is_on_unless_it_is_turned_off(text: str, expected: Maintenance | None) -> None:
+    content = f"brokers: 127.0.0.1:1\nlake: lake\n{text}tables:\n  t: {{topic: a}}\n"
+    assert parse_pipeline("p.yaml", content).maintain == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("maintain: often", "maintain: expected keys"), ("maintain: {small: 3}", "no key 'small'")],
+)
+def test_wrong_settings_of_maintenance_are_reported(text: str, problem: str) -> None:
+    content = f"brokers: 127.0.0.1:1\nlake: lake\n{text}\ntables:\n  t: {{topic: a}}\n"
+    with pytest.raises(BadPipelineFile, match=problem):
+        parse_pipeline("p.yaml", content)
 
 
 def test_the_file_of_the_documentation_is_valid(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from sawlog.client.errors import NoBrokerReachable
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.delta.errors import OffsetConflict
 from sawlog.pipeline.landing.driver import query_run
+from sawlog.pipeline.landing.driver.driver_records import RunState
 from sawlog.pipeline.landing.driver.query_run import BatchCommitter
 from sawlog.pipeline.landing.driver.query_supervisor import Outcome, QuerySupervisor, run_queries
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
@@ -91,6 +92,37 @@ def test_a_query_that_finishes_is_done() -> None:
     assert supervisor.outcome == Outcome("t", None)
     assert table.started[0].stops == 1
     assert events.lines == []
+
+
+def test_the_states_of_a_table_are_reported_as_they_change() -> None:
+    lost = LandingFailure(FailureKind.DATA_LOSS, "offsets 3 to 4 are lost")
+    table = Table(NoBrokerReachable("nobody"), QueryRun(failure=lost, text="x"))
+    supervisor, events = supervised(table)
+    supervisor.poll(0)
+    supervisor.poll(10)
+    supervisor.poll(11)
+    supervisor.poll(12)
+    table.started[0].query.isActive = False
+    supervisor.poll(13)
+    supervisor.stop()
+    assert [(name, state) for name, state, _ in events.states] == [
+        ("t", RunState.WAITING),
+        ("t", RunState.RUNNING),
+        ("t", RunState.STOPPED),
+    ]
+    reasons = [failure and failure.message for _, _, failure in events.states]
+    assert reasons == [
+        "nobody; waiting for the brokers",
+        None,
+        "offsets 3 to 4 are lost",
+    ]
+
+
+def test_a_table_whose_run_is_stopped_has_ended() -> None:
+    supervisor, events = supervised(Table(QueryRun()))
+    supervisor.poll(0)
+    supervisor.stop()
+    assert [state for _, state, _ in events.states] == [RunState.ENDED]
 
 
 def test_the_exception_of_the_driver_is_preferred_to_spark_s_text() -> None:

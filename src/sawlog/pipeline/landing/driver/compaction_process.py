@@ -1,0 +1,94 @@
+"""Compacts tables in a child process of the driver, with the lowest priority and on one core.
+
+A Spark task would take a core from the landings while it runs. The child gets its tables through
+its stdin, since their paths carry the options of the lake, and prints a line of JSON for each.
+"""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Self
+
+import pyarrow as pa
+
+from sawlog.pipeline.delta.compaction import compact_tiers
+from sawlog.pipeline.delta.errors import TableError
+from sawlog.pipeline.delta.table_path import TablePath
+
+_LOWEST_PRIORITY = 19
+
+
+class CompactionTask(NamedTuple):
+    name: str
+    path: TablePath
+    small_files: int
+    target_bytes: int
+
+
+class Compacted(NamedTuple):
+    """The result for one table; with an error nothing is known about the rest."""
+
+    name: str
+    files_before: int = 0
+    files_after: int = 0
+    error: str | None = None
+
+
+class CompactionProcess:
+    """A running child; iterate over the results. It is killed at the end of the block."""
+
+    def __init__(self, tasks: Sequence[CompactionTask]) -> None:
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the driver
+        )
+        assert self._child.stdin is not None
+        with self._child.stdin as stdin:
+            pickle.dump(list(tasks), stdin)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._child.wait()
+        if self._child.stdout is not None:
+            self._child.stdout.close()
+
+    def kill(self) -> None:
+        """End it in the middle of a merge; its files are vacuumed later."""
+        self._child.kill()
+
+    def __iter__(self) -> Iterator[Compacted]:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            yield Compacted(*json.loads(line))
+
+
+def run_tasks(tasks: Sequence[CompactionTask]) -> Iterator[Compacted]:
+    """Compact one table after another; the error of one does not keep the others back."""
+    for name, path, small_files, target_bytes in tasks:
+        try:
+            done = compact_tiers(path, small_files, target_bytes)
+        except (TableError, OSError) as error:
+            yield Compacted(name, error=str(error))
+        else:
+            yield Compacted(name, done.files_before, done.files_after)
+
+
+def main() -> None:
+    """Run the tasks of stdin."""
+    os.nice(_LOWEST_PRIORITY)
+    pa.set_cpu_count(1)
+    for done in run_tasks(pickle.load(sys.stdin.buffer)):
+        print(json.dumps(done), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Compacts tables beside the landing, after enough files were added to them.
+
+It counts the files of landed batches, so a table that gets none costs nothing. The merging itself
+is done by a child process (`compaction_process.py`).
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from typing import Self
+
+from sawlog.pipeline.delta.compaction import plan_tiers
+from sawlog.pipeline.delta.errors import TableError
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_path import TablePath, table_path
+from sawlog.pipeline.landing.configuration.pipeline_config import (
+    LandedTable,
+    Maintenance,
+    Pipeline,
+    appends_rows,
+)
+from sawlog.pipeline.landing.configuration.pipeline_config import Table as TableConfig
+from sawlog.pipeline.landing.driver.compaction_process import CompactionProcess, CompactionTask
+from sawlog.pipeline.landing.driver.events import EventForwarder, Events, LandedBatch
+
+_FINISH_S = 60.0
+_LAST_WAIT_S = 5.0
+
+
+class CompactionSchedule(EventForwarder):
+    """Implements Events. Compacts while the block lasts, if `maintain` is not off."""
+
+    def __init__(self, pipeline: Pipeline, events: Events) -> None:
+        super().__init__(events)
+        # An upsert rewrites files, and would conflict with a compaction.
+        self._tables = {table.name: table for table in pipeline.tables if appends_rows(table)}
+        self._settings = pipeline.maintain
+        self._added: Counter[str] = Counter()  # files since the last look
+        self._seen: set[str] = set()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._child: CompactionProcess | None = None
+        self._thread = threading.Thread(target=self._run_loop, name="sawlog-compact", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._settings is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        with self._lock:
+            if self._child is not None:
+                self._child.kill()
+        if self._settings is not None:
+            self._thread.join(_LAST_WAIT_S)
+
+    def batch_landed(self, table: str, batch: LandedBatch, done: int) -> None:
+        super().batch_landed(table, batch, done)
+        if table in self._tables:
+            with self._lock:
+                self._added[table] += batch.files + bool(batch.bad_rows)
+
+    def finish(self) -> None:
+        """Compact what a run with `--once` has left, for a minute at most."""
+        if self._settings is not None:
+            timer = threading.Timer(_FINISH_S, self._stop_child)
+            timer.start()
+            try:
+                self._compact(self._settings, self._due(most=0))
+            finally:
+                timer.cancel()
+
+    def _run_loop(self) -> None:
+        settings = self._settings
+        assert settings is not None
+        while not self._stop.wait(settings.every_s):
+            self._compact(settings, self._due(most=settings.small_files))
+
+    def _due(self, most: int) -> list[str]:
+        """The tables with more new files than `most`, or with some and not looked at so far."""
+        with self._lock:
+            due = [
+                name
+                for name, files in self._added.items()
+                if files > most or (files and name not in self._seen)
+            ]
+            for name in due:
+                del self._added[name]
+            self._seen.update(due)
+        return due
+
+    def _compact(self, settings: Maintenance, names: Iterable[str]) -> None:
+        tasks = [
+            CompactionTask(name, path, settings.small_files, settings.target_bytes)
+            for name in names
+            for path in _paths(self._tables[name])
+            if _has_groups(path, settings)
+        ]
+        if not tasks or self._stop.is_set():
+            return
+        with CompactionProcess(tasks) as child:
+            with self._lock:
+                self._child = child
+            for done in child:
+                if done.error is not None:
+                    self.report(done.name, f"could not be compacted: {done.error}")
+                elif done.files_before:
+                    self.report(
+                        done.name, f"compacted {done.files_before} files into {done.files_after}"
+                    )
+            with self._lock:
+                self._child = None
+
+    def _stop_child(self) -> None:
+        with self._lock:
+            if self._child is not None:
+                self._child.kill()
+
+
+def _paths(table: TableConfig) -> list[TablePath]:
+    paths = [table_path(table.path)]
+    return [*paths, table_path(table.dead_path)] if isinstance(table, LandedTable) else paths
+
+
+def _has_groups(path: TablePath, settings: Maintenance) -> bool:
+    try:
+        if not Table.exists(path):
+            return False
+        files = Table.open(path).files()
+    except (TableError, OSError):
+        return False  # the landing fails too, and reports it
+    return bool(plan_tiers(files, settings.small_files, settings.target_bytes))

@@ -1,0 +1,70 @@
+"""Errors of the data source as Spark shows them: the reason in one line instead of a traceback.
+
+Spark turns the exception of a Python worker into text with a traceback, unless it is told to hide
+it. The worker exits after an exception, so what is set here concerns that exception only. Errors
+that are not expected keep their traceback.
+"""
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from sawlog.client.errors import ClientError
+from sawlog.core.errors import KafkaError
+from sawlog.pipeline.source.executor_check import ExecutorDiffers
+
+Class = TypeVar("Class", bound=type)
+_EXPECTED = (ValueError, KafkaError, ClientError, ExecutorDiffers)
+_HIDE = "SPARK_HIDE_TRACEBACK"  # read by PySpark's worker when it reports an exception
+
+
+class SourceError(Exception):
+    """An expected error of the source or sink; the message is that of its cause."""
+
+
+SourceError.__module__ = "sawlog"  # Spark prints it before the message
+
+
+def short_errors(cls: Class) -> Class:
+    """Let the public methods of a reader, writer or source raise SourceError in a worker."""
+    for name, method in list(vars(cls).items()):
+        if not name.startswith("_") and callable(method):
+            setattr(cls, name, _shortened(method))
+    return cls
+
+
+def _shortened(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def shortened(*args: Any, **kwargs: Any) -> Any:
+        with _short():
+            result = method(*args, **kwargs)
+        return _iterated(result) if isinstance(result, Iterator) else result
+
+    return shortened
+
+
+def _iterated(rows: Iterator[Any]) -> Iterator[Any]:
+    with _short():
+        yield from rows
+
+
+@contextmanager
+def _short() -> Iterator[None]:
+    try:
+        yield
+    except _EXPECTED as error:
+        if not _is_in_worker():
+            raise
+        traceback.print_exc(file=sys.stderr)  # in the log of the worker
+        os.environ[_HIDE] = "1"
+        raise SourceError(str(error)) from error
+
+
+def _is_in_worker() -> bool:
+    """Whether this process is a Python worker of Spark, whose main module is one of PySpark's."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec is not None and spec.name.startswith("pyspark.")
