@@ -123,7 +123,7 @@ class Observer:
     ) -> None:
         self._cluster = cluster
         self._is_compacted = is_compacted
-        self._invariants = invariants
+        self._invariants = list(invariants)
         self._broker_invariants = broker_invariants
         self._seen: dict[NodeId, dict[PartitionKey, tuple[Replica, Seen]]] = {}
         self._writes: list[StoreWrite] = []
@@ -132,6 +132,10 @@ class Observer:
         self.partitions: dict[PartitionKey, CommittedLog] = {}
         cluster.service.on_write = self._store_written
         cluster.on_end = self._process_ends
+
+    def add(self, invariant: Invariant) -> None:
+        """Call this invariant from now on, too, after the others."""
+        self._invariants.append(invariant)
 
     def after_event(self) -> None:
         """Check what the last event has changed."""
