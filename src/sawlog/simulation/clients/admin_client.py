@@ -51,8 +51,7 @@ class AdminClient(ClusterClient):
 
     def change_config(self, via: NodeId, topic: str, name: str, value: str) -> None:
         """Ask a broker once to set a config of a topic."""
-        change = AlterConfigsResource(TOPIC_RESOURCE, topic, [AlterableConfig(name, value=value)])
-        self.send(via, IncrementalAlterConfigsRequest([change]), ignore)
+        self.send(via, _config_change(topic, name, value), ignore)
 
     def set_config(self, topic: str, name: str, value: str) -> None:
         """Set a config of a topic, as soon as the topic exists and a broker answers."""
@@ -61,5 +60,9 @@ class AdminClient(ClusterClient):
             if response is None or response.responses[0].error_code != ErrorCode.NONE:
                 self.schedule.after(RETRY_MS, lambda: self.set_config(topic, name, value))
 
-        change = AlterConfigsResource(TOPIC_RESOURCE, topic, [AlterableConfig(name, value=value)])
-        self.send(self.any_node(), IncrementalAlterConfigsRequest([change]), answered)
+        self.send(self.any_node(), _config_change(topic, name, value), answered)
+
+
+def _config_change(topic: str, name: str, value: str) -> IncrementalAlterConfigsRequest:
+    change = AlterConfigsResource(TOPIC_RESOURCE, topic, [AlterableConfig(name, value=value)])
+    return IncrementalAlterConfigsRequest([change])
