@@ -1,17 +1,18 @@
 """The simulator bites: each test plants a bug in the broker, and a run finds it.
 
-`tests/support/simulation/planted_bugs.py` has the bugs, each with the faults that provoke it, the
+`tests/support/simulation/planted_*bugs.py` have the bugs, each with the faults that provoke it, the
 seed that finds it first, and the guarantee that the report must name.
 """
 
 import pytest
 
 from sawlog.simulation.world.simulation import RunResult, Simulation, SimulationOptions
-from support.simulation import planted_bugs  # fills BUGS
+from support.simulation import planted_bugs, planted_topic_bugs  # both fill BUGS
 from support.simulation.planted_bug import BUGS, PlantedBug
 from support.simulation.planted_faults import DURATION_MS
 
 assert planted_bugs
+assert planted_topic_bugs
 ATTEMPTS = 8
 SOAK_SEEDS = 40
 EVERY_BUG = pytest.mark.parametrize("bug", BUGS.values(), ids=list(BUGS))

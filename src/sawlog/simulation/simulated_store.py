@@ -122,6 +122,8 @@ class SimulatedStore:
         self._is_dead = False
         self._silent_since_ms: int | None = None  # when its last answered ping was sent
         self._is_cut = False  # whether `suspend` lasts
+        self._is_held = False  # whether `hold` lasts
+        self._held = 0  # calls that would have reached the service since `hold`
         self._is_expired = False  # whether the session ended while the client was cut off
         self._silences = 0  # how often the service stopped or began to hear of this client
         self.session_id = 0
@@ -221,6 +223,9 @@ class SimulatedStore:
 
     def _arrive(self) -> None:
         """The oldest call reaches the tree; calls keep their order, whatever their delays."""
+        if self._is_held:
+            self._held += 1
+            return
         call = self._calls.popleft()
         answer: Any
         try:
@@ -246,6 +251,17 @@ class SimulatedStore:
             call.done(answer)
 
     # Faults
+
+    def hold(self) -> None:
+        """Let calls take until `release` to reach the service; pings and answers still arrive."""
+        self._is_held = True
+
+    def release(self) -> None:
+        """Let the held calls reach the service now, in their order."""
+        self._is_held = False
+        held, self._held = self._held, 0
+        for _ in range(held):
+            self._arrive()
 
     def suspend(self) -> None:
         """Cut the connection. Pending calls fail; the seed decides which of them took effect."""
@@ -359,6 +375,7 @@ class SimulatedStore:
                 except StoreError:
                     pass
         self._connection += 1
+        self._held = 0
         self._replies.clear()
         self._watches.clear()
         for call in list(self._unanswered):

@@ -68,6 +68,13 @@ LOST_ANSWERS = [
 ]
 """A broker rejoins in-sync sets while their leaders lose the connections to the store."""
 
+MISSED_REPLACEMENT = [
+    Fault(1_000, FaultKind.TOPIC_REPLACEMENT, TWO, 0),
+    Fault(3_000, FaultKind.KILL, ONE, 3_000),
+    Fault(3_200, FaultKind.TOPIC_REPLACEMENT, TWO, 0),
+]
+"""A topic is created, deleted and created again; broker 1 is down meanwhile."""
+
 SLEEPING_LEADERS = [
     fault
     for place in range(6)

@@ -1,6 +1,7 @@
 """A simulation whose faults a test chooses, also by the roles that brokers have by then."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import pytest
 
@@ -17,6 +18,16 @@ SEEDS = pytest.mark.parametrize(
     "seed", [pytest.param(1, marks=pytest.mark.long), pytest.param(0, marks=pytest.mark.soak)]
 )
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+
+
+class Roles(NamedTuple):
+    """A partition of the simulated topic, its leader, and the other brokers of a cluster of three:
+    one is the controller."""
+
+    partition: int
+    leader: SimulatedNode
+    follower: SimulatedNode
+    controller: SimulatedNode
 
 
 class Scenario(Simulation):
@@ -51,6 +62,14 @@ class Scenario(Simulation):
             if node.broker is not None and node.broker.components.member.is_controller
         ]
         return [node.id for node in sorted(active, key=is_present)]
+
+    def roles(self) -> Roles:
+        """A partition whose leader is not the controller."""
+        controller = self.controllers()[-1]
+        partition = next(index for index in range(3) if self.leader(index) != controller)
+        leader, nodes = self.leader(partition), self.cluster.nodes
+        follower = next(node for node in nodes if node not in (leader, controller))
+        return Roles(partition, nodes[leader], nodes[follower], nodes[controller])
 
     def state(self, partition: int = 0) -> PartitionState:
         """The stored state of a partition of the simulated topic."""

@@ -13,6 +13,7 @@ from sawlog.simulation.invariants.observer import Invariant
 from sawlog.simulation.invariants.producer_states import RebuiltProducerStates
 from sawlog.simulation.invariants.refused_epochs import RefusedEpochs
 from sawlog.simulation.invariants.store_writes import StoreWrites
+from sawlog.simulation.invariants.topic_lives import TopicLives
 from sawlog.simulation.invariants.truncations import Truncations
 from sawlog.simulation.invariants.watermarks import Watermarks
 
@@ -24,6 +25,7 @@ def all_invariants(cluster: "SimulatedCluster", profile: ClusterProfile) -> list
     """New checkers for one run; they remember what they have seen of it."""
     return [
         StoreWrites(cluster),
+        TopicLives(),
         CommittedRecords(),
         CompactedRecords(),
         InSyncReplicas(cluster),

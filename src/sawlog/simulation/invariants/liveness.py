@@ -3,6 +3,7 @@ commit what was written, and every request gets its response."""
 
 from collections.abc import Collection, Iterator
 
+from sawlog.cluster import znodes
 from sawlog.cluster.metadata_image import NO_NODE
 from sawlog.simulation.history.history import History, Outcome, Write
 from sawlog.simulation.invariants.violation import Violation
@@ -46,7 +47,30 @@ class Liveness:
                     return f"{topic.name}-{index} is still being reassigned: {state}"
                 if set(state.isr) != set(state.replicas):
                     return f"{topic.name}-{index} has the in-sync set {state.isr}: {state}"
-        return self._missing_writes() or self._missing_commits()
+        return self._missing_changes() or self._missing_writes() or self._missing_commits()
+
+    def _missing_changes(self) -> str:
+        """Say which deletion or which change of a config has not reached every broker."""
+        tree = self._cluster.service.tree
+        deletions = tree.children(znodes.DELETE_TOPICS)
+        if deletions:
+            return f"the topics {deletions} are still being deleted"
+        for node in self._cluster.nodes.values():
+            assert node.broker is not None
+            for name, log in node.broker.components.directory.logs.items():
+                if tree.exists(znodes.topic_path(name.topic)) is None:
+                    return f"broker {node.id} has the log {name} of a deleted topic"
+                topic = znodes.decode_assignment(tree.get(znodes.topic_path(name.topic)))
+                if log.topic_id != topic.topic_id:
+                    return f"broker {node.id} has the log {name} of an earlier topic"
+                configs = znodes.decode_configs(tree.get(znodes.config_path(name.topic)))
+                for config, value in (
+                    ("internal.segment.bytes", log.config.segment_bytes),
+                    ("min.insync.replicas", log.config.min_insync_replicas),
+                ):
+                    if int(configs.get(config, value)) != value:
+                        return f"broker {node.id} has {config}={value} for {name}: {configs}"
+        return ""
 
     def _missing_writes(self) -> str:
         acknowledged = {write.partition for write in self._acknowledged()}

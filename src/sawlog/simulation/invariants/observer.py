@@ -123,7 +123,7 @@ class Observer:
     ) -> None:
         self._cluster = cluster
         self._is_compacted = is_compacted
-        self._invariants = invariants
+        self._invariants = list(invariants)
         self._broker_invariants = broker_invariants
         self._seen: dict[NodeId, dict[PartitionKey, tuple[Replica, Seen]]] = {}
         self._writes: list[StoreWrite] = []
@@ -132,6 +132,10 @@ class Observer:
         self.partitions: dict[PartitionKey, CommittedLog] = {}
         cluster.service.on_write = self._store_written
         cluster.on_end = self._process_ends
+
+    def add(self, invariant: Invariant) -> None:
+        """Call this invariant from now on, too, after the others."""
+        self._invariants.append(invariant)
 
     def after_event(self) -> None:
         """Check what the last event has changed."""
@@ -219,17 +223,26 @@ class Observer:
         self._writes.append(write)
         for change in changes:
             parts = change.path.split("/")
-            if change.kind == DELETED or len(parts) != 7 or parts[6] != "state":
+            if len(parts) != 7 or parts[6] != "state":
+                continue
+            name = TopicPartition(TopicName(parts[3]), PartitionIndex(int(parts[5])))
+            if change.kind == DELETED:
+                self._forget_state(name)
                 continue
             node = tree.get(change.path)
             topic = tree.get(znodes.topic_path(parts[3]))
-            name = TopicPartition(TopicName(parts[3]), PartitionIndex(int(parts[5])))
             key = PartitionKey(name, znodes.decode_assignment(topic).topic_id)
             partition = self.partition(key)
             now = znodes.decode_state(node)
             seen_version = self._seen_version(write, key)
             self._states.append(StateChange(partition, partition.stored, now, write, seen_version))
             partition.stored = now
+
+    def _forget_state(self, name: TopicPartition) -> None:
+        for key, partition in self.partitions.items():
+            if key.name == name:
+                partition.stored = None
+        self._cluster.trace.note(f"{name}: the partition is deleted")
 
     def _seen_version(self, write: StoreWrite, key: PartitionKey) -> int | None:
         """The newest version of a partition's state that the writer of it has seen."""

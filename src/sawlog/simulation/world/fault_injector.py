@@ -10,6 +10,7 @@ from sawlog.core.ids import NodeId, PartitionIndex, TopicName, TopicPartition
 from sawlog.core.store import SessionState
 from sawlog.protocol.record_batch import HEADER_SIZE, read_header
 from sawlog.simulation.clients.admin_client import AdminClient
+from sawlog.simulation.clients.topic_replacer import REPLACED_TOPIC, TopicReplacer
 from sawlog.simulation.simulated_network import NO_FAULTS, NetworkFaults
 from sawlog.simulation.world.faults import Fault, FaultKind
 from sawlog.simulation.world.simulated_cluster import SimulatedCluster
@@ -20,6 +21,7 @@ SLOW_NETWORK = NetworkFaults(clogs=0.1, clog_ms=300)
 LOSSY_NETWORK = NetworkFaults(breaks=0.02, half_open=0.3)
 MAX_PARTITIONS = 5
 QUICK_RESTART_MS = 1_000
+SEGMENT_SIZES = (600, 1_500, 6_000)
 
 
 class FaultInjector:
@@ -42,6 +44,7 @@ class FaultInjector:
         cluster: SimulatedCluster,
         partitions: Callable[[], Iterable[PartitionState]],
         admin: AdminClient,
+        replacer: TopicReplacer,
         min_replicas: int,
         max_replicas: int,
     ) -> None:
@@ -49,7 +52,7 @@ class FaultInjector:
         `min_replicas` to `max_replicas`."""
         self._cluster = cluster
         self._partitions = partitions
-        self._admin = admin
+        self.admin = admin
         self._replica_counts = range(min_replicas, max_replicas + 1)
         self._lost_directories: set[str] = set()
         self._lost_members: set[InSyncMember] = set()
@@ -75,6 +78,9 @@ class FaultInjector:
             FaultKind.REASSIGNMENT: self._reassign,
             FaultKind.NEW_PARTITION: self._add_partition,
             FaultKind.FLIPPED_BIT: self._flip_bit,
+            FaultKind.TOPIC_REPLACEMENT: lambda _, node: replacer.replace(node.id),
+            FaultKind.PREFERRED_ELECTION: lambda _, node: admin.elect_preferred(node.id),
+            FaultKind.CONFIG_CHANGE: self._change_config,
         }
         self.count = 0
         self._is_healed = False
@@ -253,7 +259,7 @@ class FaultInjector:
 
     def flip_bit(self, node: SimulatedNode, partition: int, generator: Generator) -> None:
         """Damage a committed and flushed record of a replica of the topic, if there is one."""
-        name = TopicPartition(TopicName(self._admin.topic), PartitionIndex(partition))
+        name = TopicPartition(TopicName(self.admin.topic), PartitionIndex(partition))
         replica = None if node.broker is None else node.broker.replicas.by_partition.get(name)
         if replica is None:
             return
@@ -306,23 +312,33 @@ class FaultInjector:
         """Move a partition to other replicas, in the order that `amount` decides."""
         generator = Generator(fault.amount)
         topic, index = generator.choice(
-            [(self._admin.topic, index) for index in range(self._partition_count())]
+            [(self.admin.topic, index) for index in range(self._partition_count())]
             + [(OFFSETS_TOPIC, 0)]
         )
         brokers = list(self._cluster.nodes)
         generator.shuffle(brokers)
         count = generator.choice(self._replica_counts)
         self._cluster.trace.note(f"{topic}-{index}: is to move to {brokers[:count]}")
-        self._admin.reassign(node.id, topic, index, brokers[:count])
+        self.admin.reassign(node.id, topic, index, brokers[:count])
 
     def _partition_count(self) -> int:
-        node = self._cluster.service.tree.get(topic_path(self._admin.topic))
+        node = self._cluster.service.tree.get(topic_path(self.admin.topic))
         return len(decode_assignment(node).replicas)
 
     def _add_partition(self, _: Fault, node: SimulatedNode) -> None:
         count = self._partition_count()
         if count < MAX_PARTITIONS:
-            self._admin.add_partition(node.id, self._admin.topic, count + 1)
+            self.admin.add_partition(node.id, self.admin.topic, count + 1)
+
+    def _change_config(self, fault: Fault, node: SimulatedNode) -> None:
+        """Change a config by which no promise to the clients of the topic changes, or one of the
+        replaced topic."""
+        topic, name, value = Generator(fault.amount).choice(
+            [(self.admin.topic, "internal.segment.bytes", str(size)) for size in SEGMENT_SIZES]
+            + [(REPLACED_TOPIC, "min.insync.replicas", str(count)) for count in (1, 2, 3)]
+        )
+        self._cluster.trace.note(f"{topic}: {name} is to be {value}")
+        self.admin.change_config(node.id, topic, name, value)
 
     # The network
 

@@ -32,13 +32,16 @@ class FaultKind(Enum):
     REASSIGNMENT = "reassignment"
     NEW_PARTITION = "new partition"
     FLIPPED_BIT = "flipped bit"
+    TOPIC_REPLACEMENT = "deletion and creation of a topic"
+    PREFERRED_ELECTION = "preferred election"
+    CONFIG_CHANGE = "config change"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """`amount` is the offset of a clock jump, the other broker of a cut, whether the machine of a
     failed fsync is restarted (1) or only the process (0), or the choice of partition and replicas
-    of a reassignment, or of the bit to flip."""
+    of a reassignment, or of the bit to flip, or of the config to change."""
 
     at_ms: int
     kind: FaultKind
@@ -47,7 +50,7 @@ class Fault:
     amount: int = 0
 
     def __str__(self) -> str:
-        if self.kind in (FaultKind.REASSIGNMENT, FaultKind.NEW_PARTITION):
+        if self.kind in (FaultKind.REASSIGNMENT, FaultKind.NEW_PARTITION, *OPERATIONS):
             return f"{self.kind.value} through broker {self.node}"
         return f"{self.kind.value} of broker {self.node} for {self.duration_ms} ms"
 
@@ -55,8 +58,16 @@ class Fault:
 DURATIONS_MS = (50, 300, 1_000, 3_000, 8_000)
 GAPS_MS = (20, 100, 300, 1_000, 3_000)
 FIRST_FAULT_MS = 500
-NOT_PLANNED = frozenset({FaultKind.FLIPPED_BIT})
-"""Faults of scenarios only: a leader does not learn from consumers that a batch is corrupt."""
+OPERATION_GAPS_MS = (50, 300, 1_000, 2_000)
+OPERATIONS = (
+    FaultKind.TOPIC_REPLACEMENT,
+    FaultKind.PREFERRED_ELECTION,
+    FaultKind.CONFIG_CHANGE,
+)
+"""What an administrator does besides the other faults, planned apart from them."""
+NOT_PLANNED = frozenset({FaultKind.FLIPPED_BIT, *OPERATIONS})
+"""A flipped bit is a fault of scenarios only: a leader does not learn from consumers that a batch
+is corrupt."""
 
 
 def plan_faults(seed: int, brokers: int, duration_ms: int) -> list[Fault]:
@@ -80,4 +91,18 @@ def plan_faults(seed: int, brokers: int, duration_ms: int) -> list[Fault]:
         duration = generator.choice(DURATIONS_MS)
         faults.append(Fault(at_ms, kind, node, duration, amount))
         at_ms += generator.choice(GAPS_MS)
-    return faults
+    return sorted(faults + _plan_operations(seed, brokers, duration_ms), key=lambda f: f.at_ms)
+
+
+def _plan_operations(seed: int, brokers: int, duration_ms: int) -> list[Fault]:
+    """Draw the operations of an administrator; a third of the runs has none of a kind."""
+    generator = Generator(seed * 6_007 + 17)
+    kinds = [kind for kind in OPERATIONS if generator.random() < 0.67]
+    operations: list[Fault] = []
+    at_ms = FIRST_FAULT_MS
+    while kinds and at_ms < duration_ms:
+        node = NodeId(generator.randrange(1, brokers + 1))
+        amount = generator.randrange(1 << 16)
+        operations.append(Fault(at_ms, generator.choice(kinds), node, 0, amount))
+        at_ms += generator.choice(OPERATION_GAPS_MS)
+    return operations

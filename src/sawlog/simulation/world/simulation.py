@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sawlog.cluster.znodes import PartitionState
 from sawlog.simulation.clients.admin_client import AdminClient
+from sawlog.simulation.clients.topic_replacer import TopicReplacer
 from sawlog.simulation.cluster_profile import ClusterProfile
 from sawlog.simulation.history.checks import check_history
 from sawlog.simulation.history.history import Outcome
@@ -97,8 +98,14 @@ class Simulation:
             self.cluster, invariants, [Coordinators()], is_compacted=self.profile.is_compacted
         )
         admin = AdminClient(self.cluster, "administrator", TOPIC, seed + 67)
+        self._replacer = TopicReplacer(self.cluster, seed + 63, self._factor)
         self.injector = FaultInjector(
-            self.cluster, self._stored_states, admin, self.workload.min_in_sync, self._factor
+            self.cluster,
+            self._stored_states,
+            admin,
+            self._replacer,
+            self.workload.min_in_sync,
+            self._factor,
         )
         self.events = 0
         self._errors = _ErrorLines()
@@ -145,6 +152,7 @@ class Simulation:
         whole_ms = cluster.schedule.monotonic_ms()
         self._run_for(WHOLE_MS)
         workload.stop()
+        self._replacer.stop()
         self._run_for(10_000)
         liveness.check_requests(whole_ms)
         workload.read_everything()
