@@ -3,6 +3,7 @@
 A problem is reported with file and line, and an unknown key with the nearest known one.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -84,9 +85,11 @@ def read_pipeline(path: str) -> Pipeline:
     return parse_pipeline(path, Path(path).read_text(encoding="utf-8", errors="replace"))
 
 
-def parse_pipeline(file: str, content: str) -> Pipeline:
+def parse_pipeline(
+    file: str, content: str, environment: Mapping[str, str] = os.environ
+) -> Pipeline:
     """Parse the text; relative paths in it are relative to the directory of `file`."""
-    problems, node = yaml_nodes.parse(file, content)
+    problems, node = yaml_nodes.parse(file, content, environment)
     return _pipeline(problems, node, Path(file).resolve())
 
 
