@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from sawlog.client.admin.configs import Change, Resource, alter_configs
 from sawlog.client.consumer.consumer import AtOffset, AtTime
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
+from sawlog.client.producer.producer import Producer
 from sawlog.core.config_api import Operation, ResourceType
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.formats.landed_rows import RecordColumns
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
 from sawlog.pipeline.landing.driver.replay import (
     From,
@@ -22,6 +25,7 @@ from sawlog.pipeline.landing.driver.replay import (
     resolve_replay_start,
     restore_to,
 )
+from sawlog.pipeline.landing.driver.table_setup import prepare
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from support.pipeline.landing import (
     create_topic,
@@ -85,6 +89,34 @@ def test_new_columns_are_committed_before_dead_letters(
     land_here(pipeline)
     assert [row["a"] for row in rows_of(table.path)] == [1, 2]
     assert [row["value"] for row in rows_of(table.dead_path)] == [b"broken"]
+
+
+def test_keys_land_as_text_and_headers_as_a_map(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    with Cluster(broker.bootstrap) as cluster, Producer(cluster) as producer:
+        for key, value in ((b"one", b'{"a": 1, "headers": 5}'), (b"\xff", b'{"b": 2}')):
+            producer.send(topic, value, key, headers=[("h", b"1"), ("h", b"2")])
+    entry = f"{{topic: {topic}, format: json, columns: {{key: string, headers: map}}}}"
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {entry}\n")
+    table = pipeline.landed[0]
+    (batch,) = land_here(pipeline)
+    assert (batch.rows, batch.bad_rows) == (1, 1)
+    (row,) = rows_of(table.path)
+    assert [row[name] for name in ("key", "headers", "a", "value_headers")] == [
+        "one", [("h", b"2")], 1, 5,
+    ]  # fmt: skip
+    assert "b" not in row, "a column of a record that did not land"
+    (dead,) = rows_of(table.dead_path)
+    assert (dead["key"], dead["value"], dead["error"]) == (
+        b"\xff", b'{"b": 2}', "the key is not UTF-8: ff",
+    )  # fmt: skip
+    assert len(dead["headers"]) == 2
+    changed = replace(table, columns=RecordColumns("binary", "map"))
+    with Cluster(broker.bootstrap) as cluster, pytest.raises(LandingFailure) as caught:
+        prepare(cluster, changed)
+    assert "column 'key' is of type string in the table and binary" in caught.value.message
 
 
 def test_an_empty_topic_makes_an_empty_table_with_start_offsets(

@@ -67,7 +67,25 @@ def declared_schema(config: LandedTable) -> pa.Schema | None:
 
 def initial_schema(config: LandedTable) -> pa.Schema:
     """The columns that the table has from the start."""
-    return table_schema(declared_schema(config) or pa.schema([]))
+    declared = declared_schema(config) or pa.schema([])
+    if config.format in ("avro", "protobuf"):
+        _check_reserved(config, declared)
+    return table_schema(declared, config.columns)
+
+
+def initial_value_schema(config: LandedTable) -> pa.Schema:
+    """The columns of values that the table has from the start."""
+    return parser_schema(initial_schema(config), config.columns.reserved)
+
+
+def _check_reserved(config: LandedTable, declared: pa.Schema) -> None:
+    for name in declared.names:
+        if name.lower() in config.columns.reserved:
+            raise LandingFailure(
+                FailureKind.INVALID,
+                f"the schema of {config.name!r} has a field {name!r}, and `columns` adds a column"
+                " of that name for the record",
+            )
 
 
 def generated_columns(partition_by: Iterable[str]) -> frozenset[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from sawlog.client.consumer.consumer import AT_EARLIEST, Start
 from sawlog.pipeline.delta.table_path import TablePath
+from sawlog.pipeline.formats.landed_rows import USUAL, RecordColumns
 from sawlog.pipeline.registry.registry_url import RegistryUrl
 
 INFER = "infer"
@@ -46,6 +47,7 @@ class LandedTable:
     commit: CommitBounds = CommitBounds()
     start: Start = AT_EARLIEST
     read_committed: bool = True
+    columns: RecordColumns = USUAL
 
     @property
     def dead_path(self) -> TablePath:

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +24,12 @@ from sawlog.pipeline.delta.table_path import (
     parse_url,
 )
 from sawlog.pipeline.formats import parser
-from sawlog.pipeline.formats.landed_rows import value_schema
+from sawlog.pipeline.formats.landed_rows import (
+    HEADER_COLUMNS,
+    KEY_COLUMNS,
+    USUAL,
+    RecordColumns,
+)
 from sawlog.pipeline.formats.parsed import FormatError
 from sawlog.pipeline.landing.configuration import yaml_nodes
 from sawlog.pipeline.landing.configuration.declared_columns import (
@@ -32,6 +38,7 @@ from sawlog.pipeline.landing.configuration.declared_columns import (
     declared_schema,
     format_of,
     initial_schema,
+    initial_value_schema,
 )
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     CHECKPOINTS,
@@ -64,7 +71,7 @@ _MAX_GROUP_CHARS = 255
 _QUERY_KEYS = ("sql", "key", "watermark", "topics", "partition_by", "every")
 _LANDED_KEYS = (
     "topic", "format", "schema", "options", "partition_by", "commit", "group", "start", "isolation",
-    "registry", "registry_options",
+    "registry", "registry_options", "columns",
 )  # fmt: skip
 NO_NAMES: tuple[str, ...] = ()
 START: Start = AT_EARLIEST  # the default
@@ -241,7 +248,7 @@ def _table(entry: Section, name: str, places: Places, names: Sequence[str]) -> T
 
 
 def _landed(entry: Section, name: str, places: Places) -> LandedTable:
-    format_name = entry.take("format", _format, "raw")
+    format_name = entry.take("format", partial(_one_of, FORMATS), "raw")
     registry = read_registry(entry, places.directory, places.registry)
     schema = entry.take("schema", yaml_nodes.text, default_schema(format_name))
     is_right = _check_schema(entry, format_name, schema, registry)
@@ -260,6 +267,7 @@ def _landed(entry: Section, name: str, places: Places) -> LandedTable:
         commit=_commit(entry),
         start=entry.take("start", _start, START),
         read_committed=entry.take("isolation", _isolation, True),
+        columns=_record_columns(entry),
     )
     if is_right:
         _check_columns(entry, table)
@@ -276,7 +284,7 @@ def _check_columns(entry: Section, table: LandedTable) -> None:
     try:
         if table.options:  # else the slow import would check nothing
             infer = declared_schema(table) is None
-            parser(format_of(table), value_schema(columns), infer=infer)
+            parser(format_of(table), initial_value_schema(table), infer=infer)
     except FormatError as error:
         entry.problems.add(entry.node_of("options"), f"options: {error}")
     try:
@@ -300,6 +308,26 @@ def _commit(entry: Section) -> CommitBounds:
     )
     section.finish()
     return bounds
+
+
+def _record_columns(entry: Section) -> RecordColumns:
+    """`columns: {key: string, headers: map}`: how the record itself is stored."""
+    section = entry.section("columns")
+    if section is None:
+        return USUAL
+    columns = RecordColumns(
+        key=section.take("key", partial(_one_of, KEY_COLUMNS), USUAL.key),
+        headers=section.take("headers", partial(_one_of, HEADER_COLUMNS), USUAL.headers),
+    )
+    section.finish()
+    return columns
+
+
+def _one_of(names: Iterable[str], node: "yaml.Node") -> str:
+    found = yaml_nodes.text(node)
+    if found not in names:
+        raise ValueError(f"expected one of {', '.join(names)}, not {found!r}")
+    return found
 
 
 def _query(entry: Section, name: str, places: Places, names: Sequence[str]) -> QueryTable:
@@ -327,13 +355,6 @@ def _watermark(entry: Section) -> dict[str, float]:
     if section is None:
         return {}
     return {name: section.take(name, yaml_nodes.duration_s, 0.0) for name in section.names()}
-
-
-def _format(node: "yaml.Node") -> str:
-    found = yaml_nodes.text(node)
-    if found not in FORMATS:
-        raise ValueError(f"expected one of {', '.join(FORMATS)}, not {found!r}")
-    return found
 
 
 def _options(node: "yaml.Node") -> dict[str, str]:

@@ -15,12 +15,11 @@ from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import is_object_store
 from sawlog.pipeline.delta.table_storage import open_storage
 from sawlog.pipeline.formats import parser
-from sawlog.pipeline.formats.landed_rows import value_schema
 from sawlog.pipeline.formats.parsed import FormatError
 from sawlog.pipeline.landing.configuration.declared_columns import (
     declared_schema,
     format_of,
-    initial_schema,
+    initial_value_schema,
 )
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, QueryTable
 from sawlog.pipeline.landing.driver.dead_letter_counts import check_dead_letters
@@ -61,7 +60,7 @@ def preflight(cluster: Cluster, config: LandedTable) -> PreflightResult:
     """Run the checks of a run in its order: the file, the topic, the table, the topic's log."""
     found = PreflightResult(0)
     try:
-        columns = value_schema(initial_schema(config))
+        columns = initial_value_schema(config)
         parser(format_of(config), columns, infer=declared_schema(config) is None)
         topic = find_topic(cluster, config)
         found = PreflightResult(len(topic.partitions))

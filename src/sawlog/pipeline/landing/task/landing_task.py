@@ -23,13 +23,19 @@ from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import NO_OPTIONS, StorageOptions, TablePath, table_path
 from sawlog.pipeline.delta.table_storage import open_storage
 from sawlog.pipeline.formats import parser, parser_input
-from sawlog.pipeline.formats.landed_rows import assemble, dead_rows, table_schema
+from sawlog.pipeline.formats.landed_rows import (
+    USUAL,
+    RecordColumns,
+    assemble,
+    dead_rows,
+)
 from sawlog.pipeline.formats.parsed import Format, Parsed
 from sawlog.pipeline.formats.schema_inference import merge
 from sawlog.pipeline.landing.configuration.declared_columns import (
     declared_schema,
     format_of,
     generated_columns,
+    initial_schema,
     parser_schema,
 )
 from sawlog.pipeline.landing.configuration.pipeline_config import (
@@ -67,6 +73,7 @@ class LandingParameters:
     partition_by: tuple[str, ...]
     read_committed: bool
     bounds: CommitBounds
+    record_columns: RecordColumns = USUAL
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -85,10 +92,11 @@ def landing_parameters(
         path=table_path(config.path),
         dead_path=table_path(config.dead_path),
         format=format_of(config),
-        columns=None if columns is None else columns_text(table_schema(columns)),
+        columns=None if columns is None else columns_text(initial_schema(config)),
         partition_by=config.partition_by,
         read_committed=config.read_committed,
         bounds=config.commit,
+        record_columns=config.columns,
         versions=versions_here(),
     )
 
@@ -111,6 +119,7 @@ def read_parameters(
             "format": format_,
             "partition_by": tuple(fields["partition_by"]),
             "bounds": CommitBounds(**fields["bounds"]),
+            "record_columns": RecordColumns(**fields["record_columns"]),
         }
     )
 
@@ -170,9 +179,11 @@ class _Landing:
     def __init__(self, parameters: LandingParameters, table: pa.Schema) -> None:
         self._parameters = parameters
         self._table = table
-        self._generated = generated_columns(parameters.partition_by)
+        self._own = parameters.record_columns
+        self._generated = generated_columns(parameters.partition_by) | self._own.reserved
         self._infer = parameters.columns is None
-        self._reads = _RAW_COLUMNS if parameters.format.kind == "raw" else _ALL_COLUMNS
+        is_plain = parameters.format.kind == "raw" and self._own == USUAL
+        self._reads = _RAW_COLUMNS if is_plain else _ALL_COLUMNS
 
     def attempt(
         self, ranges: Sequence[OffsetRange], *, columns_are_final: bool
@@ -193,7 +204,7 @@ class _Landing:
         ):
             for partition, records, parsed, fetched in self._parsed(ranges, columns_are_final):
                 fetched_bytes += fetched
-                landed = assemble(*partition, records, parsed)
+                landed = assemble(*partition, records, parsed, self._own)
                 try:
                     seen = evolved_schema(seen, stored_schema(landed.schema))
                 except SchemaMismatch:
@@ -227,6 +238,12 @@ class _Landing:
         )
         for partition, chunk in self._chunks(ranges):
             left, fetched_bytes = chunk.batch, chunk.fetched_bytes
+            if self._own.key == "string":
+                from sawlog.pipeline.formats.keys_and_headers import split_by_key  # slow to import
+
+                left, refused, without_key = split_by_key(left)
+                if refused.num_rows:
+                    yield _Part(partition, refused, without_key, 0)
             for parsed in parse_values(parser_input(self._parameters.format, left)):
                 yield _Part(partition, left.slice(0, parsed.values), parsed, fetched_bytes)
                 left, fetched_bytes = left.slice(parsed.values), 0
