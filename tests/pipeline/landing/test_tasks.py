@@ -119,6 +119,31 @@ def test_keys_land_as_text_and_headers_as_a_map(
     assert "column 'key' is of type string in the table and binary" in caught.value.message
 
 
+def test_hinted_fields_partition_a_table_and_hints_may_be_added(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [{"n": 1}, {"at": 1_700_000_000_000, "shop": "a", "price": 1}])
+    more = "partition_by: [date(at), shop]"
+    hints = "at TIMESTAMP(MILLIS), shop STRING"
+    entry = f"  t: {{topic: {topic}, format: json, {more}, hints: "
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"{entry}'{hints}, price DOUBLE'}}\n")
+    table = pipeline.landed[0]
+    land_here(pipeline)
+    send(broker.bootstrap, topic, [{"shop": "a", "price": 0.5, "paid": 7}])
+    with_more = f"{entry}'{hints}, price DOUBLE, paid STRING'}}\n"
+    land_here(pipeline_of(tmp_path, broker.bootstrap, with_more))
+    rows = sorted(rows_of(table.path), key=lambda row: int(row["offset"]))
+    names = ("shop", "price", "n", "paid")
+    assert [(str(row["at_date"]), *(row[name] for name in names)) for row in rows] == [
+        ("None", None, None, 1, None),
+        ("2023-11-14", "a", 1.0, None, None),
+        ("None", "a", 0.5, None, "7"),
+    ]  # fmt: skip
+    assert rows_of(table.dead_path) == []
+    assert {file.partition_values["shop"] for file in Table.open(table.path).files()} == {None, "a"}
+
+
 def test_an_empty_topic_makes_an_empty_table_with_start_offsets(
     broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:

@@ -1,13 +1,18 @@
-"""Parses a schema in Spark's DDL, `id BIGINT, tags ARRAY<STRING>`, with the types of tables."""
+"""Parses a schema in Spark's DDL, `id BIGINT, tags ARRAY<STRING>`, with the types of tables.
+
+`TIMESTAMP(MILLIS)` is an addition: a timestamp whose numbers are milliseconds since 1970, not
+seconds. It becomes an Arrow timestamp in milliseconds, and a plain timestamp in a table.
+"""
 
 import difflib
 import re
+from collections.abc import Iterator
 from typing import NoReturn
 
 import pyarrow as pa
 
 from sawlog.pipeline.formats.parsed import FormatError
-from sawlog.pipeline.formats.spark_types import MAX_DIGITS, SIMPLE, is_list
+from sawlog.pipeline.formats.spark_types import MAX_DIGITS, SIMPLE, TIMESTAMP, is_list
 
 _OTHER_NAMES = {
     "byte": "tinyint",
@@ -26,6 +31,7 @@ _TOKEN = re.compile(
     r"|(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(?P<sign>[<>(),:]))",
     re.DOTALL,
 )
+_EPOCH_UNITS = {"seconds": TIMESTAMP, "millis": pa.timestamp("ms", tz="UTC")}
 _MAX_LEVELS = 50
 _USUAL_DIGITS = 10
 
@@ -133,6 +139,8 @@ class _Reader:
         self._next += 1
         written = token.text.lower()
         name = _OTHER_NAMES.get(written, written)
+        if name == "timestamp":
+            return self._timestamp()
         if name in SIMPLE:
             return SIMPLE[name]
         if name == "decimal":
@@ -181,6 +189,17 @@ class _Reader:
             )
         return pa.decimal128(precision, scale)
 
+    def _timestamp(self) -> pa.DataType:
+        if not self._is("("):
+            return TIMESTAMP
+        self._next += 1
+        token = self._here
+        if token.text.lower() not in _EPOCH_UNITS:
+            self._fail("expected TIMESTAMP(SECONDS) or TIMESTAMP(MILLIS)", token.at)
+        self._next += 1
+        self._take(")")
+        return _EPOCH_UNITS[token.text.lower()]
+
     def _number(self) -> int:
         if self._here.kind != "number":
             self._fail("expected a number", self._here.at)
@@ -196,3 +215,16 @@ def _hint(written: str) -> str:
 def from_ddl(text: str) -> pa.Schema:
     """Parse a schema. FormatError says what is wrong and at which character."""
     return _Reader(text).schema()
+
+
+def epoch_millis(type_: pa.DataType, path: str) -> Iterator[str]:
+    """The paths of the `TIMESTAMP(MILLIS)` in a type, as the JSON parser writes them."""
+    if pa.types.is_timestamp(type_) and type_.unit == "ms":
+        yield path
+    elif pa.types.is_struct(type_):
+        for part in type_:
+            yield from epoch_millis(part.type, f"{path}.{part.name}")
+    elif is_list(type_):
+        yield from epoch_millis(type_.value_type, f"{path}[]")
+    elif pa.types.is_map(type_):
+        yield from epoch_millis(type_.item_type, f"{path}{{}}")

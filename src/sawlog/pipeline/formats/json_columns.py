@@ -67,10 +67,17 @@ class TooWide(Exception):
 class FieldIndexes:
     """The field indexes of all nesting levels, kept between calls."""
 
-    def __init__(self, infer: bool, columns_are_final: bool, generated: Collection[str]) -> None:
+    def __init__(
+        self,
+        infer: bool,
+        columns_are_final: bool,
+        generated: Collection[str],
+        epoch_millis: Collection[str],
+    ) -> None:
         self.infer = infer
         self.columns_are_final = columns_are_final  # a value that needs a new one does not fit
         self.generated = generated
+        self.epoch_millis = epoch_millis  # the paths of timestamps from milliseconds
         self.budget = FieldBudget()
         self._by_path: dict[str, tuple[pa.DataType | None, FieldIndex]] = {}
 
@@ -117,7 +124,7 @@ class Builder:
 
     def _inferred(self, slots: Slots, present: set[int]) -> pa.DataType:
         """The type of a new field. Strings stay strings even if they look like times: one other
-        value must not cost rows, and a schema can declare the type.
+        value must not cost rows, and a hint can declare the type.
         """
         if present <= {grammar.FALSE, grammar.TRUE}:
             return pa.bool_()
@@ -209,24 +216,36 @@ class Builder:
             if int(self._text(slots, at)) != int(numbers[at]):
                 fits[at] = False
                 found = f"expected double, found {self._excerpt(slots, at)}"
-                advice = "a schema can make the column DECIMAL or STRING"
+                advice = "a schema or a hint can make the column DECIMAL or STRING"
                 reason = f"{found}, which a double does not hold exactly; {advice}"
                 self._misfit(slots, at, f"field {path}: {reason}")
 
     def _timestamps(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
-        """Timestamps from strings, and from integers as seconds, as in Spark."""
+        """Timestamps from strings, and from integers as seconds, as in Spark, or milliseconds."""
         whole = slots.kinds == grammar.INTEGER
         texts, fits = self._cast(slots, type_, _STRINGS)
         if not whole.any():
             self._note_misfits(slots, fits, type_, path)
             return texts
-        seconds = np.empty(len(slots.kinds), np.int64)
-        value_kernels.integers(self._data, *slots[:3], seconds)
-        whole &= (seconds >= FIRST_S) & (seconds < END_S)
-        micros = np.where(whole, seconds, 0) * 1_000_000
+        numbers = np.empty(len(slots.kinds), np.int64)
+        value_kernels.integers(self._data, *slots[:3], numbers)
+        per_s = 1_000 if path in self._indexes.epoch_millis else 1
+        is_within = (numbers >= FIRST_S * per_s) & (numbers < END_S * per_s)
+        if per_s == 1:
+            self._refuse_epochs(slots, whole & ~is_within, path)
+        whole &= is_within
+        micros = np.where(whole, numbers, 0) * (1_000_000 // per_s)
         strings = np.asarray(texts.cast(pa.int64()).fill_null(0))
         self._note_misfits(slots, fits | whole, type_, path)
         return array_of(type_, fits | whole, np.where(whole, micros, strings))
+
+    def _refuse_epochs(self, slots: Slots, refused: Flags, path: str) -> None:
+        for at in places_of(refused):
+            self._misfit(
+                slots, at, f"field {path}: expected timestamp, found {self._excerpt(slots, at)},"
+                " which as seconds is outside the years 1 to 9999; for milliseconds declare it"
+                " TIMESTAMP(MILLIS)"
+            )  # fmt: skip
 
     def _texts(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
         kinds: tuple[int, ...] = _STRINGS

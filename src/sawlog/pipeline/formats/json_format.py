@@ -67,7 +67,9 @@ class JsonParser:
     ) -> None:
         check_options(format_, {"encoding": ("plain",)})
         columns = plain_schema(known or pa.schema([]))
-        self._indexes = FieldIndexes(infer, columns_are_final, generated)
+        self._indexes = FieldIndexes(
+            infer, columns_are_final, generated, frozenset(format_.epoch_millis)
+        )
         self._index = self._indexes.at("", pa.struct(list(columns)))
 
     def __call__(self, values: pa.Array) -> Iterator[Parsed]:

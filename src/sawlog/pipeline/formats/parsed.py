@@ -23,12 +23,14 @@ class FormatError(ValueError):
 class Format:
     """The format of values; each parser documents its options.
 
-    With a registry, the schemas of the values are there.
+    With a registry, the schemas of the values are there. `epoch_millis` are the paths of timestamps
+    whose numbers are milliseconds, in JSON.
     """
 
     kind: Kind
     options: Mapping[str, str] = field(default_factory=dict)
     registry: RegistryUrl | None = None
+    epoch_millis: Sequence[str] = ()
 
 
 class BadRow(NamedTuple):

@@ -48,6 +48,7 @@ class LandedTable:
     start: Start = AT_EARLIEST
     read_committed: bool = True
     columns: RecordColumns = USUAL
+    hints: str = ""  # DDL of fields whose types are not inferred
 
     @property
     def dead_path(self) -> TablePath:

@@ -31,6 +31,7 @@ from sawlog.pipeline.formats.landed_rows import (
     RecordColumns,
 )
 from sawlog.pipeline.formats.parsed import FormatError
+from sawlog.pipeline.formats.spark_types import quoted
 from sawlog.pipeline.landing.configuration import yaml_nodes
 from sawlog.pipeline.landing.configuration.declared_columns import (
     AVRO_FILE,
@@ -63,6 +64,7 @@ from sawlog.pipeline.landing.failures import LandingFailure
 from sawlog.pipeline.registry.registry_url import RegistryUrl
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import yaml
 
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -71,7 +73,7 @@ _MAX_GROUP_CHARS = 255
 _QUERY_KEYS = ("sql", "key", "watermark", "topics", "partition_by", "every")
 _LANDED_KEYS = (
     "topic", "format", "schema", "options", "partition_by", "commit", "group", "start", "isolation",
-    "registry", "registry_options", "columns",
+    "registry", "registry_options", "columns", "hints",
 )  # fmt: skip
 NO_NAMES: tuple[str, ...] = ()
 START: Start = AT_EARLIEST  # the default
@@ -251,7 +253,12 @@ def _landed(entry: Section, name: str, places: Places) -> LandedTable:
     format_name = entry.take("format", partial(_one_of, FORMATS), "raw")
     registry = read_registry(entry, places.directory, places.registry)
     schema = entry.take("schema", yaml_nodes.text, default_schema(format_name))
+    hints = entry.take("hints", yaml_nodes.text, "")
     is_right = _check_schema(entry, format_name, schema, registry)
+    if hints and (format_name != "json" or schema != INFER):
+        entry.problems.add(
+            entry.node_of("hints"), "hints: they are for format: json with schema: infer"
+        )
     if schema.endswith((AVRO_FILE, PROTOBUF_FILE)):
         schema = _resolve_path(places.directory, schema)
     table = LandedTable(
@@ -268,6 +275,7 @@ def _landed(entry: Section, name: str, places: Places) -> LandedTable:
         start=entry.take("start", _start, START),
         read_committed=entry.take("isolation", _isolation, True),
         columns=_record_columns(entry),
+        hints=hints,
     )
     if is_right:
         _check_columns(entry, table)
@@ -279,7 +287,7 @@ def _check_columns(entry: Section, table: LandedTable) -> None:
     try:
         columns = initial_schema(table)
     except LandingFailure as failure:
-        entry.problems.add(entry.node_of("schema"), failure.message)
+        entry.problems.add(entry.node_of("hints" if table.hints else "schema"), failure.message)
         return
     try:
         if table.options:  # else the slow import would check nothing
@@ -290,10 +298,23 @@ def _check_columns(entry: Section, table: LandedTable) -> None:
     try:
         add_partition_columns(columns, [parse_partition(text) for text in table.partition_by])
     except TableError as error:
-        there = "" if table.schema not in (INFER, REGISTRY) or table.format == "raw" else (
-            "; inferred columns are not known when the table is created"
-        )  # fmt: skip
-        entry.problems.add(entry.node_of("partition_by"), f"partition_by: {error}{there}")
+        entry.problems.add(
+            entry.node_of("partition_by"), f"partition_by: {error}{_hint_advice(table, columns)}"
+        )
+
+
+def _hint_advice(table: LandedTable, columns: "pa.Schema") -> str:
+    """The hint for a column that is inferred: a table has its partition columns from the start."""
+    if table.schema == REGISTRY:
+        return "; inferred columns are not known when the table is created"
+    if table.schema != INFER or table.format != "json":
+        return ""
+    missing = [
+        f"{quoted(entry.column)} {'TIMESTAMP' if entry.unit else 'STRING'}"
+        for entry in map(parse_partition, table.partition_by)
+        if entry.column not in columns.names
+    ]
+    return f"; give the type of an inferred one: hints: {', '.join(missing)}" if missing else ""
 
 
 def _commit(entry: Section) -> CommitBounds:

@@ -172,7 +172,7 @@ def test_all_problems_are_reported_at_once_by_line() -> None:
         (f"{HEAD}  t: {{topic: a, format: json, schema: a NUMBER}}\n", "p.yaml:4: the schema of"),
         (
             f"{HEAD}  t: {{topic: a, format: json, partition_by: status}}\n",
-            "p.yaml:4: partition_by: there is no column 'status' to partition by; inferred",
+            "p.yaml:4: partition_by: there is no column 'status' to partition by; give",
         ),
         (f"{HEAD}  t: {{topic: a, partition_by: [date(tmestamp)]}}\n", "did you mean timestamp?"),
         (
