@@ -5,6 +5,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.producer.producer import Producer
 from sawlog.core.config_api import Operation, ResourceType
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.widening import widen_columns
 from sawlog.pipeline.formats.landed_rows import RecordColumns
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
 from sawlog.pipeline.landing.driver.replay import (
@@ -142,6 +144,89 @@ def test_hinted_fields_partition_a_table_and_hints_may_be_added(
     ]  # fmt: skip
     assert rows_of(table.dead_path) == []
     assert {file.partition_values["shop"] for file in Table.open(table.path).files()} == {None, "a"}
+
+
+def test_fractions_widen_a_column_of_integers_and_all_rows_land(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 2)
+    entry = f"  t: {{topic: {topic}, format: json, hints: 'n BIGINT'}}\n"
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, entry)
+    table = pipeline.landed[0]
+    send(broker.bootstrap, topic, [{"price": 1, "s": {"a": 1}}, {"price": 2}])
+    land_here(pipeline)
+    rows = [{"price": 3}, {"price": 0.5, "s": {"a": 1.5}, "new": 7}, {"n": 1.5}, {"price": "x"}]
+    send(broker.bootstrap, topic, rows)
+    (batch,) = land_here(pipeline)
+    assert (batch.rows, batch.bad_rows) == (2, 2)
+    landed = sorted(rows_of(table.path), key=lambda row: float(row["price"]))
+    assert [row["price"] for row in landed] == [0.5, 1.0, 2.0, 3.0]
+    assert [(row["s"], row["new"]) for row in landed[:2]] == [({"a": 1.5}, 7), ({"a": 1.0}, None)]
+    assert sorted(row["error"] for row in rows_of(table.dead_path)) == [
+        "field n: expected bigint, found 1.5",
+        'field price: expected double, found the string "x"',
+    ]
+
+
+def test_fractions_beside_integers_that_no_double_holds_are_dead_letters(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    table = pipeline.landed[0]
+    send(broker.bootstrap, topic, [{"stored": 2**53 + 1, "n": 1}])
+    land_here(pipeline)
+    version = Table.open(table.path).version
+    send(broker.bootstrap, topic, [{"stored": 0.5, "n": 1}, {"n": 1.5}, {"n": 2**53 + 1}])
+    (batch,) = land_here(pipeline)
+    assert (batch.rows, batch.bad_rows) == (1, 2)
+    assert Table.open(table.path).version == version + 1, "no column was added or widened"
+    assert [row["error"] for row in rows_of(table.dead_path)] == [
+        f"field {name}: expected bigint, found {found}; the column has integers beyond 2^53, which"
+        f" no double holds: land the topic in a new table with hints: {name} DECIMAL(38,9)"
+        for name, found in (("stored", "0.5"), ("n", "1.5"))
+    ]
+    more = f"  t: {{topic: {topic}, format: json, hints: 'stored DOUBLE'}}\n"
+    with pytest.raises(LandingFailure, match="have integers beyond 2"):
+        land_here(pipeline_of(tmp_path, broker.bootstrap, more))
+
+
+def test_a_hint_widens_an_existing_column(broker: SawlogServer, topic: str, tmp_path: Path) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    entry = f"{{topic: {topic}, format: json"
+    send(broker.bootstrap, topic, [{"price": 1}])
+    land_here(pipeline_of(tmp_path, broker.bootstrap, f"  t: {entry}}}\n"))
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {entry}, hints: price DOUBLE}}\n")
+    send(broker.bootstrap, topic, [{"price": 2}])
+    land_here(pipeline)
+    assert [row["price"] for row in rows_of(pipeline.landed[0].path)] == [1.0, 2.0]
+
+
+def test_a_batch_that_meets_the_widening_of_another_driver_lands_afterwards(
+    broker: SawlogServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other driver widens between the dead letters of this batch and its rows."""
+    create_topic(broker.bootstrap, topic, 1)
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    table = pipeline.landed[0]
+    send(broker.bootstrap, topic, [{"price": 1}])
+    land_here(pipeline)
+    send(broker.bootstrap, topic, [{"price": 2}, {"price": "x"}])
+    commit = Table.commit
+
+    def widen_first(self: Table, *args: Any, **more: Any) -> Any:
+        assert widen_columns(Table.open(self.path), ["price"])
+        return commit(self, *args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "commit", widen_first)
+        with pytest.raises(LandingFailure) as caught:
+            land_here(pipeline)
+    assert caught.value.kind is FailureKind.CONFLICT
+    assert rows_of(table.dead_path) == []
+    land_here(pipeline)
+    assert [row["price"] for row in rows_of(table.path)] == [1.0, 2.0]
+    assert [row["value"] for row in rows_of(table.dead_path)] == [b'{"price": "x"}']
 
 
 def test_an_empty_topic_makes_an_empty_table_with_start_offsets(

@@ -6,7 +6,7 @@ seconds. It becomes an Arrow timestamp in milliseconds, and a plain timestamp in
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 import pyarrow as pa
@@ -217,14 +217,21 @@ def from_ddl(text: str) -> pa.Schema:
     return _Reader(text).schema()
 
 
-def epoch_millis(type_: pa.DataType, path: str) -> Iterator[str]:
-    """The paths of the `TIMESTAMP(MILLIS)` in a type, as the JSON parser writes them."""
-    if pa.types.is_timestamp(type_) and type_.unit == "ms":
-        yield path
-    elif pa.types.is_struct(type_):
-        for part in type_:
-            yield from epoch_millis(part.type, f"{path}.{part.name}")
-    elif is_list(type_):
-        yield from epoch_millis(type_.value_type, f"{path}[]")
-    elif pa.types.is_map(type_):
-        yield from epoch_millis(type_.item_type, f"{path}{{}}")
+def epoch_millis(schema: pa.Schema) -> list[str]:
+    """The paths of the `TIMESTAMP(MILLIS)` in a schema, as the JSON parser writes them."""
+    return list(leaf_paths(schema, lambda leaf: pa.types.is_timestamp(leaf) and leaf.unit == "ms"))
+
+
+def leaf_paths(schema: pa.Schema, is_wanted: Callable[[pa.DataType], bool]) -> Iterator[str]:
+    """The paths of the wanted types in a schema: `a`, `a.b`, `a[].b`, `a{}`."""
+    waiting = [(part.name, part.type) for part in reversed(schema)]
+    while waiting:
+        path, type_ = waiting.pop()
+        if pa.types.is_struct(type_):
+            waiting += [(f"{path}.{part.name}", part.type) for part in reversed(list(type_))]
+        elif is_list(type_):
+            waiting.append((f"{path}[]", type_.value_type))
+        elif pa.types.is_map(type_):
+            waiting.append((f"{path}{{}}", type_.item_type))
+        elif is_wanted(type_):
+            yield path

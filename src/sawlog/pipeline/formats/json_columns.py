@@ -5,8 +5,10 @@ string as its text, and nothing else is converted. A new field gets a type that 
 values; a field that is always null gets no column.
 """
 
+import math
 from collections.abc import Collection
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +36,7 @@ from sawlog.pipeline.formats.spark_types import (
     column_name,
     field_column,
     is_list,
+    quoted,
     type_name,
 )
 
@@ -72,12 +75,14 @@ class FieldIndexes:
         infer: bool,
         columns_are_final: bool,
         generated: Collection[str],
-        epoch_millis: Collection[str],
+        epoch_millis: Collection[str] = (),
+        hinted_bigints: Collection[str] = (),
     ) -> None:
         self.infer = infer
         self.columns_are_final = columns_are_final  # a value that needs a new one does not fit
         self.generated = generated
         self.epoch_millis = epoch_millis  # the paths of timestamps from milliseconds
+        self.hinted_bigints = hinted_bigints  # the paths of integers that never become doubles
         self.budget = FieldBudget()
         self._by_path: dict[str, tuple[pa.DataType | None, FieldIndex]] = {}
 
@@ -91,17 +96,29 @@ class FieldIndexes:
         return index
 
 
-class Builder:
-    """Builds columns over one buffer of values; `misfits` has the first reason per row.
+class Widening(NamedTuple):
+    """A number that a bigint column would fit if it were double."""
 
-    Raises TooWide if nested fields have more than `most_slots` slots in total.
+    path: str
+    reason: str
+
+
+class Builder:
+    """Builds columns over one buffer of values.
+
+    `misfits` has the first reason per row that does not fit the table, `inferred_misfits` the
+    first one for a type that was inferred here, and `widenings` the rows that would fit a wider
+    column. Raises TooWide if nested fields have more than `most_slots` slots in total.
     """
 
     def __init__(self, data: Bytes, indexes: FieldIndexes, most_slots: int) -> None:
         self._data = data
         self._indexes = indexes
         self._slots_left = most_slots
+        self._is_new = False  # whether the type of the current column was inferred here
         self.misfits: dict[int, str] = {}
+        self.inferred_misfits: dict[int, str] = {}
+        self.widenings: dict[int, Widening] = {}
 
     def column(self, slots: Slots, known: pa.DataType | None, path: str, level: int) -> pa.Array:
         """Build a column; None for a new field without a type yet."""
@@ -120,7 +137,10 @@ class Builder:
         if self._indexes.columns_are_final:
             self._refuse(slots, slots.kinds > grammar.NULL, path)
             return None
-        return self._typed(slots, self._inferred(slots, present), path, level)
+        self._is_new = True
+        array = self._typed(slots, self._inferred(slots, present), path, level)
+        self._is_new = False
+        return array
 
     def _inferred(self, slots: Slots, present: set[int]) -> pa.DataType:
         """The type of a new field. Strings stay strings even if they look like times: one other
@@ -171,8 +191,31 @@ class Builder:
         if type_.bit_width < 64:
             limit = 1 << (type_.bit_width - 1)
             fits &= (numbers >= -limit) & (numbers < limit)
-        self._note_misfits(slots, fits, type_, path)
+        widens = self._note_widenings(slots, path) if type_.bit_width == 64 else fits
+        self._note_misfits(slots, fits | widens, type_, path)
         return array_of(type_, fits, numbers.astype(type_.to_pandas_dtype(), copy=False))
+
+    def _note_widenings(self, slots: Slots, path: str) -> Flags:
+        """Flag the numbers that fit a double, if the column may become one."""
+        widens = slots.are(grammar.FLOAT)
+        if not self._indexes.infer or path in self._indexes.hinted_bigints:
+            widens[:] = False
+        for at in places_of(widens):
+            text = self._text(slots, at).decode()
+            number = float(text)
+            if (math.isinf(number) and text.encode() not in _NOT_FINITE) or (
+                number == 0 and not is_zero(text)
+            ):
+                widens[at] = False
+                continue
+            reason = (
+                f"field {path}: expected bigint, found {self._excerpt(slots, at)}; the column has"
+                " integers beyond 2^53, which no double holds: land the topic in a new table with"
+                f" hints: {quoted(path)} DECIMAL(38,9)"
+            )
+            row = int(at if slots.rows is None else slots.rows[at])
+            self.widenings.setdefault(row, Widening(path, reason))
+        return widens
 
     def _floats(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
         """The nearest floats; numbers out of range do not fit.
@@ -397,7 +440,7 @@ class Builder:
 
     def _misfit(self, slots: Slots, at: int, reason: str) -> None:
         row = int(at if slots.rows is None else slots.rows[at])
-        self.misfits.setdefault(row, reason)
+        (self.inferred_misfits if self._is_new else self.misfits).setdefault(row, reason)
 
     def _excerpt(self, slots: Slots, at: int) -> str:
         text = self._text(slots, at)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sawlog.pipeline.delta.partitioning import parse
 from sawlog.pipeline.formats import RAW
-from sawlog.pipeline.formats.ddl import epoch_millis
+from sawlog.pipeline.formats.ddl import epoch_millis, leaf_paths
 from sawlog.pipeline.formats.landed_rows import table_schema, value_schema
 from sawlog.pipeline.formats.parsed import Format, FormatError
 from sawlog.pipeline.formats.schema_inference import from_avro, from_ddl
@@ -27,15 +27,21 @@ def format_of(config: LandedTable) -> Format:
     """The format with the text of its schema file, which tasks may not be able to read."""
     options = dict(config.options)
     millis: list[str] = []
+    bigints: list[str] = []
     if config.schema.endswith(AVRO_FILE):
         options["schema"] = _schema_file(config).decode(errors="replace")
     elif config.schema.endswith(PROTOBUF_FILE):
         options["schema"] = base64.b64encode(_schema_file(config)).decode()
     if config.format == "json":
-        for part in _bound_schema(config):
-            millis += epoch_millis(part.type, field_column(part.name, config.columns.reserved))
+        columns = pa.schema(
+            [
+                pa.field(field_column(part.name, config.columns.reserved), part.type)
+                for part in _bound_schema(config)
+            ]
+        )
+        millis, bigints = epoch_millis(columns), list(leaf_paths(columns, pa.types.is_int64))
     registry = config.registry if uses_registry(config) else None
-    return Format(config.format, options, registry, millis)  # type: ignore[arg-type]
+    return Format(config.format, options, registry, millis, bigints)  # type: ignore[arg-type]
 
 
 def uses_registry(config: LandedTable) -> bool:
@@ -84,9 +90,7 @@ def hinted_schema(config: LandedTable) -> pa.Schema:
 
 def _parse_ddl(config: LandedTable, text: str) -> pa.Schema:
     schema = from_ddl(text)
-    if config.format != "json" and any(
-        True for part in schema for _ in epoch_millis(part.type, part.name)
-    ):
+    if config.format != "json" and epoch_millis(schema):
         raise FormatError("TIMESTAMP(MILLIS) is for numbers in json")
     return schema
 

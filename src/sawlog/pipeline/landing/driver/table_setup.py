@@ -12,11 +12,10 @@ from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.net.metadata import Topic
 from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id, parse_topic_id
-from sawlog.pipeline.delta.delta_types import stored_schema
 from sawlog.pipeline.delta.errors import SchemaMismatch, TableExists
 from sawlog.pipeline.delta.partitioning import parse
-from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.widening import check_columns, evolve_columns
 from sawlog.pipeline.formats.landed_rows import DEAD
 from sawlog.pipeline.landing.configuration.declared_columns import initial_schema
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
@@ -52,7 +51,10 @@ def prepare(cluster: Cluster, config: LandedTable) -> PreparedTable:
     table = Table.open(config.path)
     check_table(table, config, topic)
     check_dead_letters(config, table)
-    table.evolve_schema(initial_schema(config))
+    try:
+        evolve_columns(table, initial_schema(config))
+    except SchemaMismatch as error:
+        raise _other_schema(config, error) from None
     dead = open_dead_letters(config, DEAD)
     set_dead_letter_table(config, table, dead)
     replays = check_replays(config, table, dead)
@@ -169,12 +171,16 @@ def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
             " cannot be changed: land it in a table of another name"
         )
     try:
-        evolved_schema(table.schema, stored_schema(initial_schema(config)))
+        check_columns(table.schema, initial_schema(config))
     except SchemaMismatch as error:
-        raise _refused(
-            f"the schema of {config.name!r} is not that of its table: {error}; what a table has"
-            " cannot be changed: land it in a table of another name"
-        ) from None
+        raise _other_schema(config, error) from None
+
+
+def _other_schema(config: LandedTable, error: SchemaMismatch) -> LandingFailure:
+    return _refused(
+        f"the schema of {config.name!r} is not that of its table: {error}; what a table has"
+        " cannot be changed: land it in a table of another name"
+    )
 
 
 def _properties(table: Table) -> dict[str, str]:

@@ -183,6 +183,7 @@ class _Landing:
         self._generated = generated_columns(parameters.partition_by) | self._own.reserved
         self._infer = parameters.columns is None
         is_plain = parameters.format.kind == "raw" and self._own == USUAL
+        self._widen: set[str] = set()  # kept for the second attempt
         self._reads = _RAW_COLUMNS if is_plain else _ALL_COLUMNS
 
     def attempt(
@@ -204,6 +205,8 @@ class _Landing:
         ):
             for partition, records, parsed, fetched in self._parsed(ranges, columns_are_final):
                 fetched_bytes += fetched
+                if not columns_are_final:
+                    self._widen |= set(parsed.widen)
                 landed = assemble(*partition, records, parsed, self._own)
                 try:
                     seen = evolved_schema(seen, stored_schema(landed.schema))
@@ -225,6 +228,7 @@ class _Landing:
             return TaskReport(
                 tuple(ranges), rows, bad_rows, fetched_bytes,
                 tuple(writer.close()), tuple(dead_writer.close()),
+                tuple(sorted(self._widen)),
             )  # fmt: skip
 
     def _parsed(self, ranges: Sequence[OffsetRange], columns_are_final: bool) -> Iterator[_Part]:

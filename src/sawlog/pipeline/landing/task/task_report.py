@@ -21,6 +21,7 @@ class TaskReport(NamedTuple):
     fetched_bytes: int
     files: tuple[DataFile, ...]
     dead_files: tuple[DataFile, ...]
+    widen: tuple[str, ...] = ()  # bigint columns that would fit more rows if they were double
 
     def to_json(self) -> str:
         return json.dumps(
@@ -31,6 +32,7 @@ class TaskReport(NamedTuple):
                 "fetched_bytes": self.fetched_bytes,
                 "files": [file.to_json() for file in self.files],
                 "dead_files": [file.to_json() for file in self.dead_files],
+                "widen": self.widen,
             },
             separators=(",", ":"),
         )
@@ -45,6 +47,7 @@ def read_report(text: str) -> TaskReport:
         fields["fetched_bytes"],
         tuple(DataFile.from_json(file) for file in fields["files"]),
         tuple(DataFile.from_json(file) for file in fields["dead_files"]),
+        tuple(fields["widen"]),
     )
 
 
