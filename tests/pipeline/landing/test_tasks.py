@@ -18,6 +18,7 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.producer.producer import Producer
 from sawlog.core.config_api import Operation, ResourceType
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_path import TablePath
 from sawlog.pipeline.delta.widening import widen_columns
 from sawlog.pipeline.formats.landed_rows import RecordColumns
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
@@ -302,7 +303,7 @@ def test_a_batch_is_bounded_by_rows_and_by_bytes(
 def set_back_to(pipeline: Pipeline, start: dict[int, int]) -> LandedTable:
     (table,) = pipeline.landed
     with Cluster(pipeline.brokers) as cluster:
-        restore_to(cluster, table, resolve_replay_start(cluster, table.topic, start))
+        restore_to(cluster, table, resolve_replay_start(cluster, table, start))
     return table
 
 
@@ -493,7 +494,7 @@ def test_a_replay_from_beyond_the_end_is_rejected_and_changes_nothing(
         Cluster(broker.bootstrap) as cluster,
         pytest.raises(InvalidReplayStart, match=re.escape(told)),
     ):
-        resolve_replay_start(cluster, topic, start)
+        resolve_replay_start(cluster, pipeline.landed[0], start)
     if isinstance(start, dict):
         text = ",".join(f"{index}:{offset}" for index, offset in start.items())
         assert run(["pipeline", "replay", "t", "--from", text, "-f", pipeline.file]) == 2
@@ -502,10 +503,11 @@ def test_a_replay_from_beyond_the_end_is_rejected_and_changes_nothing(
 
 
 def test_a_replay_from_an_offset_leaves_shorter_partitions_at_their_end(
-    broker: SawlogServer, topic: str
+    broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 2)
     send(broker.bootstrap, topic, (b"x" for _ in range(5)))  # three and two
+    config = LandedTable("t", TablePath(tmp_path / "t"), topic, "g")
     with Cluster(broker.bootstrap) as cluster:
-        starts = resolve_replay_start(cluster, topic, AtOffset(3))
+        starts = resolve_replay_start(cluster, config, AtOffset(3))
     assert {tp.partition: at for tp, at in starts.items()} == {0: 3, 1: 2}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sawlog.client.consumer.consumer import AT_EARLIEST, Start
 from sawlog.pipeline.delta.table_path import TablePath
 from sawlog.pipeline.formats.landed_rows import USUAL, RecordColumns
+from sawlog.pipeline.landing.configuration.topic_selection import TopicSelection
 from sawlog.pipeline.registry.registry_url import RegistryUrl
 
 INFER = "infer"
@@ -33,7 +34,7 @@ class CommitBounds:
 
 @dataclass(frozen=True, slots=True)
 class LandedTable:
-    """A table in which a topic lands."""
+    """A table in which a topic lands, or several: `topic` is empty then."""
 
     name: str
     path: TablePath
@@ -49,6 +50,12 @@ class LandedTable:
     read_committed: bool = True
     columns: RecordColumns = USUAL
     hints: str = ""  # DDL of fields whose types are not inferred
+    topics: tuple[str, ...] = ()
+    topic_pattern: str = ""
+
+    @property
+    def selection(self) -> TopicSelection:
+        return TopicSelection((self.topic,) if self.topic else self.topics, self.topic_pattern)
 
     @property
     def dead_path(self) -> TablePath:

@@ -59,6 +59,7 @@ from sawlog.pipeline.landing.configuration.schema_source import (
     schema_problem,
 )
 from sawlog.pipeline.landing.configuration.sql_table_names import table_names
+from sawlog.pipeline.landing.configuration.topic_selection import check_pattern
 from sawlog.pipeline.landing.configuration.yaml_nodes import Problems, Section
 from sawlog.pipeline.landing.failures import LandingFailure
 from sawlog.pipeline.registry.registry_url import RegistryUrl
@@ -71,9 +72,10 @@ _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MAX_GROUP_CHARS = 255
 _QUERY_KEYS = ("sql", "key", "watermark", "topics", "partition_by", "every")
+_TOPIC_KEYS = ("topic", "topics", "topic_pattern")
 _LANDED_KEYS = (
-    "topic", "format", "schema", "options", "partition_by", "commit", "group", "start", "isolation",
-    "registry", "registry_options", "columns", "hints",
+    *_TOPIC_KEYS, "format", "schema", "options", "partition_by", "commit", "group", "start",
+    "isolation", "registry", "registry_options", "columns", "hints",
 )  # fmt: skip
 NO_NAMES: tuple[str, ...] = ()
 START: Start = AT_EARLIEST  # the default
@@ -264,7 +266,7 @@ def _landed(entry: Section, name: str, places: Places) -> LandedTable:
     table = LandedTable(
         name=name,
         path=places.lake.child(name),
-        topic=entry.need("topic", _topic, ""),
+        topic=entry.take("topic", _topic, ""),
         group=entry.take("group", _group, f"sawlog-{name}"),
         format=format_name,
         schema=schema,
@@ -276,10 +278,21 @@ def _landed(entry: Section, name: str, places: Places) -> LandedTable:
         read_committed=entry.take("isolation", _isolation, True),
         columns=_record_columns(entry),
         hints=hints,
+        topics=entry.take("topics", _topics, NO_NAMES),
+        topic_pattern=entry.take("topic_pattern", _topic_pattern, ""),
     )
+    _check_topics(entry)
     if is_right:
         _check_columns(entry, table)
     return table
+
+
+def _check_topics(entry: Section) -> None:
+    given = [name for name in _TOPIC_KEYS if name in entry]
+    if not given:
+        entry.problems.add(entry.node, f"{entry.title} has no 'topic'")
+    for name in given[1:]:
+        entry.problems.add(entry.node_of(name), f"{entry.title} has both {given[0]!r} and {name!r}")
 
 
 def _check_columns(entry: Section, table: LandedTable) -> None:
@@ -397,7 +410,16 @@ def _topic(node: "yaml.Node") -> str:
 
 
 def _topics(node: "yaml.Node") -> tuple[str, ...]:
-    return tuple(_topic_name(name) for name in yaml_nodes.texts(node))
+    names = tuple(_topic_name(name) for name in yaml_nodes.texts(node))
+    if not names:
+        raise ValueError("expected at least one topic")
+    return tuple(dict.fromkeys(names))
+
+
+def _topic_pattern(node: "yaml.Node") -> str:
+    found = yaml_nodes.text(node)
+    check_pattern(found)
+    return found
 
 
 def _topic_name(name: str) -> str:
@@ -457,14 +479,23 @@ def _check_together(problems: Problems, top: Section, tables: Iterable[Table]) -
         if count > 1:
             problems.add(where, f"tables: {count} have the name {name!r} if case is ignored")
     landed = [table for table in found if isinstance(table, LandedTable)]
-    readers = Counter((table.group, table.topic) for table in landed)
-    for (group, topic), count in readers.items():
-        if count > 1:
-            problems.add(
-                where, f"tables: {count} read the topic {topic!r} as the group {group!r}: each"
-                " needs a group of its own for its offsets"
-            )  # fmt: skip
+    _check_groups(problems, where, landed)
     _check_cycles(problems, where, [table for table in found if isinstance(table, QueryTable)])
+
+
+def _check_groups(problems: Problems, where: "yaml.Node", landed: Sequence[LandedTable]) -> None:
+    for place, table in enumerate(landed):
+        others = [
+            other.name
+            for other in landed[:place]
+            if other.group == table.group and other.selection.may_overlap(table.selection)
+        ]
+        if others:
+            problems.add(
+                where, f"tables: {others[0]!r} and {table.name!r} read the topic"
+                f" {str(table.selection)!r} as the group {table.group!r}: each needs a group of"
+                " its own for its offsets"
+            )  # fmt: skip
 
 
 def _check_cycles(problems: Problems, where: "yaml.Node", queries: Sequence[QueryTable]) -> None:

@@ -118,7 +118,7 @@ class LandingCommitter:
         try:
             done = self._table.commit(
                 group, data_files(reports), spans, schema=schema,
-                info={"topic": self._parameters.topic},
+                info={"topic": ", ".join(sorted({tp.topic for tp in spans}))},
                 more_txn_versions=lambda versions: counts_after_batch(group, versions, counts),
             )  # fmt: skip
         except (OffsetConflict, SchemaMismatch) as error:

@@ -63,8 +63,7 @@ class LandingParameters:
     """
 
     brokers: str
-    topic: str
-    topic_id: bytes
+    topics: Mapping[str, bytes]  # with their ids
     group: str
     path: TablePath
     dead_path: TablePath
@@ -77,17 +76,21 @@ class LandingParameters:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        return json.dumps({**asdict(self), "topic_id": self.topic_id.hex()})
+        return json.dumps(
+            {
+                **asdict(self),
+                "topics": {name: topic_id.hex() for name, topic_id in self.topics.items()},
+            }
+        )
 
 
 def landing_parameters(
-    pipeline: Pipeline, config: LandedTable, topic_id: bytes
+    pipeline: Pipeline, config: LandedTable, topics: Mapping[str, bytes]
 ) -> LandingParameters:
     columns = declared_schema(config)
     return LandingParameters(
         brokers=pipeline.brokers,
-        topic=config.topic,
-        topic_id=topic_id,
+        topics=topics,
         group=config.group,
         path=table_path(config.path),
         dead_path=table_path(config.dead_path),
@@ -113,7 +116,7 @@ def read_parameters(
     return LandingParameters(
         **{
             **fields,
-            "topic_id": bytes.fromhex(fields["topic_id"]),
+            "topics": {name: bytes.fromhex(text) for name, text in fields["topics"].items()},
             "path": TablePath(fields["path"], options),
             "dead_path": TablePath(fields["dead_path"], options),
             "format": format_,
@@ -156,7 +159,7 @@ def land_ranges(
     report = landing.attempt(ranges, columns_are_final=columns_are_final)
     if report is None:  # types of new fields conflicted; now all are known
         report = landing.attempt(ranges, columns_are_final=True)
-    assert report is not None, f"{parameters.topic}: types that were merged do not fit"
+    assert report is not None, f"{parameters.path}: types that were merged do not fit"
     return report
 
 
@@ -254,9 +257,9 @@ class _Landing:
 
     def _chunks(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
         parameters = self._parameters
-        topic_id = None if parameters.topic_id == NO_TOPIC_ID else TopicId(parameters.topic_id)
         with Cluster(parameters.brokers, client_id=parameters.group) as cluster:
             for partition, start, end in ranges:
+                topic_id = parameters.topics[partition.topic]
                 chunks = read_range(
                     cluster,
                     partition,
@@ -264,7 +267,7 @@ class _Landing:
                     end,
                     columns=self._reads,
                     read_committed=parameters.read_committed,
-                    topic_id=topic_id,
+                    topic_id=None if topic_id == NO_TOPIC_ID else TopicId(topic_id),
                 )
                 try:
                     for chunk in chunks:

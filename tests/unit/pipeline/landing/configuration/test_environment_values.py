@@ -75,7 +75,10 @@ def test_malformed_variables_are_refused(written: str) -> None:
 
 HIDDEN = "does not fit here; values of variables are not shown"
 TIME = "earliest, latest or a time with its zone (2025-01-31T12:00:00Z)"
-READERS = "2 read the topic 'a' as the group '${X}': each needs a group of its own for its offsets"
+READERS = (
+    "'t' and 'u' read the topic 'a' as the group '${X}': each needs a group of its own for its"
+    " offsets"
+)
 
 
 @pytest.mark.parametrize(

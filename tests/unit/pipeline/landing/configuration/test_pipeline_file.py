@@ -193,7 +193,7 @@ def test_all_problems_are_reported_at_once_by_line() -> None:
         (f"{HEAD}  t: {{topic: a}}\n  T: {{topic: a}}\n", "if case is ignored"),
         (
             f"{HEAD}  t: {{topic: a, group: g}}\n  u: {{topic: a, group: g}}\n",
-            "2 read the topic 'a' as the group 'g'",
+            "'t' and 'u' read the topic 'a' as the group 'g'",
         ),
         (f"{HEAD}  t: {{topic: a, sql: SELECT 1}}\n", "both 'topic' and 'sql'"),
         (
