@@ -61,6 +61,7 @@ SHOWN = (
     (Metric.LANDED, "s to the end"),
     (Metric.LANDING_CPU, "s CPU"),
     (Metric.LANDING_MEMORY, "MB in all processes"),
+    (Metric.WRITTEN, "bytes written per changed byte"),
     (Metric.OTHERS, "cores used by others"),
 )
 

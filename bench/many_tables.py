@@ -1,4 +1,4 @@
-"""Cold starts of `sawlog pipeline run --once`: many small tables, or one; then the idle tables.
+"""Cold starts of `sawlog pipeline run --once`: many tables, one, a keyed one; then idle tables.
 
 Measured are the driver and all processes below it: Spark's JVM and its Python workers.
 """
@@ -12,13 +12,14 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
-from bench import brokers, spark_topics, topics
+from bench import brokers, spark_topics, topics, upserts
 from bench.brokers import Broker, Name
 from bench.process import ChildFailed, Server
 from bench.runs import MEGABYTE, Measured
 from bench.spark_jobs import rows_in
 from bench.spark_topics import broken_of
 from bench.workloads import Metric, Workload
+from sawlog.pipeline.delta.table import Table
 
 LOOK_S = 0.1
 TIMEOUT_S = 900.0
@@ -70,7 +71,7 @@ def measure(
         place = directory / work.name
         broker = brokers.start(Name.SAWLOG, place / "broker")
         try:
-            measured = run(work, broker, place)
+            measured = (land_upserts if work.name == "upsert" else run)(work, broker, place)
         finally:
             broker.server.stop()
             shutil.rmtree(place, ignore_errors=True)
@@ -99,6 +100,24 @@ def run(work: Workload, broker: Broker, directory: Path) -> Measured:
     if len(names) > 1:
         measured[Metric.IDLE_CORES] = idle_cores(file, directory)
     return measured
+
+
+def land_upserts(work: Workload, broker: Broker, directory: Path) -> Measured:
+    """Load a keyed table; then land changes of its rows, which is measured."""
+    topics.create(broker.bootstrap, upserts.TOPIC, work.partitions)
+    file = directory / "pipeline.yaml"
+    file.write_text(upserts.pipeline_text(broker.bootstrap, work.records))
+    upserts.fill(broker.bootstrap, upserts.rows(work.records))
+    loading = directory / "load"
+    loading.mkdir()
+    land_once(file, loading)
+    path = directory / "lake" / upserts.TABLE
+    loaded = Table.open(path).version
+    upserts.fill(broker.bootstrap, upserts.changes(work.records))
+    file.write_text(upserts.pipeline_text(broker.bootstrap, work.records // upserts.ONE_IN))
+    measured = land_once(file, directory)
+    upserts.check(path, work.records)
+    return {**measured, **upserts.figures(path, loaded, work.records)}
 
 
 def start_driver(file: Path, directory: Path, *options: str) -> Server:

@@ -197,6 +197,8 @@ COLD_METRICS = {
     Metric.LANDING_CPU: "CPU, s",
     Metric.LANDING_MEMORY: "peak memory (proportional set size), MB",
     Metric.IDLE_CORES: "afterwards idle, cores used",
+    Metric.RATE: "changed rows/s",
+    Metric.WRITTEN: "bytes written per changed byte",
 }
 
 

@@ -48,6 +48,7 @@ class Metric(StrEnum):
     LANDED = "landed_s"
     LANDING_CPU = "landing_cpu_s"
     LANDING_MEMORY = "landing_memory_mb"
+    WRITTEN = "written_per_changed_byte"
 
 
 class Kind(StrEnum):
@@ -381,6 +382,14 @@ WORKLOADS = (
         Kind.COLD_LANDING,
         records=100_000,
         partitions=1,
+        beside_kafka=False,
+    ),
+    Workload(
+        "upsert",
+        "a keyed table of 1,000,000 rows of 100 B, ten batches that change 1 % at random",
+        Kind.COLD_LANDING,
+        records=1_000_000,
+        partitions=2,
         beside_kafka=False,
     ),
     Workload(

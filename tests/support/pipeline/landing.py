@@ -169,7 +169,9 @@ def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[LandedBatch]:
 
 
 class OnlyHere:
-    """The part of a SparkContext that parsing again needs, in this process."""
+    """The part of a SparkContext that commits need, in this process."""
+
+    defaultParallelism = 2  # noqa: N815
 
     def parallelize(self, values: list[Any], _: int) -> "OnlyHere":
         self._values = values

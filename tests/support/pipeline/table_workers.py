@@ -1,8 +1,9 @@
 """Processes that write to one table concurrently, to be killed at any time.
 
 `python -m support.pipeline.table_workers land PATH SEED END` lands every partition up to END with
-retries; `compact PATH SEED END` compacts until that is done; `die PATH POINT` lands one batch and
-kills itself at a point of the commit. The last line of output is the result as JSON.
+retries, `upsert PATH SEED END` does so into a keyed table; `compact PATH SEED END` compacts until
+that is done; `die PATH POINT` lands one batch and kills itself at a point of the commit. The last
+line of output is the result as JSON.
 """
 
 import json
@@ -11,13 +12,16 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NoReturn
 
+from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.compaction import compact
-from sawlog.pipeline.delta.errors import OffsetConflict
+from sawlog.pipeline.delta.errors import FileConflict, OffsetConflict
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
-from sawlog.pipeline.delta.table import AlreadyCommitted, Table
+from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion, Table
+from support.pipeline.keyed_tables import commit_changes, random_change
 from support.pipeline.tables import PIPELINE, at, rows, written
 
 PARTITIONS = 3
@@ -31,7 +35,23 @@ def is_done(table: Table, end: int) -> bool:
     return all(stored.get(at(number), 0) == end for number in range(PARTITIONS))
 
 
-def land_all(path: str, seed: int, end: int) -> dict[str, int]:
+Spans = Mapping[TopicPartition, OffsetSpan]
+Commit = Callable[[Table, Spans], CommittedVersion | AlreadyCommitted]
+
+
+def append(table: Table, spans: Spans) -> CommittedVersion | AlreadyCommitted:
+    batches = [rows(p.partition, range(*span), days=2) for p, span in spans.items()]
+    return table.commit(PIPELINE, written(table, *batches), spans)
+
+
+def upsert(table: Table, spans: Spans) -> CommittedVersion | AlreadyCommitted:
+    changes = [
+        random_change(tp.partition, offset) for tp, span in spans.items() for offset in range(*span)
+    ]
+    return commit_changes(table, changes, {tp.partition: span for tp, span in spans.items()}, 2)
+
+
+def land_all(path: str, seed: int, end: int, commit: Commit = append) -> dict[str, int]:
     table, choice = Table.open(path), random.Random(seed)
     met = {"committed": 0, "already": 0, "overtaken": 0}
     for _ in range(ROUNDS):
@@ -42,11 +62,9 @@ def land_all(path: str, seed: int, end: int) -> dict[str, int]:
         for number in choice.sample(range(PARTITIONS), choice.randint(1, PARTITIONS)):
             start = stored.get(at(number), 0)
             spans[at(number)] = OffsetSpan(start, min(end, start + choice.randint(1, 12)))
-        batches = [rows(p.partition, range(*span), days=2) for p, span in spans.items()]
-        files = written(table, *batches)
         try:
-            done = table.commit(PIPELINE, files, spans)
-        except OffsetConflict:
+            done = commit(table, spans)
+        except (OffsetConflict, FileConflict):
             met["overtaken"] += 1
         else:
             met["already" if isinstance(done, AlreadyCommitted) else "committed"] += 1
@@ -109,7 +127,8 @@ def main(what: str, path: str, *more: str) -> None:
     if what == "die":
         die(path, *more)
         return
-    work = {"land": land_all, "compact": compact_all}[what]
+    upsert_all = partial(land_all, commit=upsert)
+    work = {"land": land_all, "upsert": upsert_all, "compact": compact_all}[what]
     seed, end = more
     print(json.dumps(work(path, int(seed), int(end))), flush=True)
 

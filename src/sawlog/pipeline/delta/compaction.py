@@ -16,6 +16,7 @@ import pyarrow as pa
 from sawlog.pipeline.delta.data_files import DataFile, delete_uncommitted, remove_action
 from sawlog.pipeline.delta.errors import FileConflict, TableError
 from sawlog.pipeline.delta.file_scan import scan_file
+from sawlog.pipeline.delta.merge import target_bytes as keyed_target_bytes
 from sawlog.pipeline.delta.parquet_writer import TARGET_BYTES, FileWriter
 from sawlog.pipeline.delta.partitioning import PartitionBy
 from sawlog.pipeline.delta.table import CommittedVersion, Table, add_actions
@@ -127,6 +128,7 @@ def compact(
     Each group is committed as soon as it is merged.
     """
     table = Table.open(path)
+    target_bytes = keyed_target_bytes(table, target_bytes)
     groups = plan_groups(table.files(), target_bytes)
     files_before = files_after = bytes_before = bytes_after = conflicts = 0
     for index, merged in _run(spark, table, groups, target_bytes):

@@ -43,6 +43,10 @@ class FileConflict(TableError):
     """Another writer removed files that this commit was to replace."""
 
 
+class KeyConflict(TableError):
+    """The rows of one key cannot be ordered, or a column cannot be a key."""
+
+
 class TooManyConflicts(TableError):
     """Other writers committed first too many times in a row."""
 

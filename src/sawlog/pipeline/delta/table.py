@@ -16,7 +16,7 @@ import pyarrow as pa
 from sawlog import __version__
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.data_files import DataFile, add_action, decode_path
+from sawlog.pipeline.delta.data_files import DataFile, add_action, decode_path, remove_action
 from sawlog.pipeline.delta.delta_log import (
     READER_VERSION,
     TOMBSTONE_RETENTION_MS,
@@ -27,7 +27,13 @@ from sawlog.pipeline.delta.delta_log import (
     Snapshot,
 )
 from sawlog.pipeline.delta.delta_types import from_json, stored_schema, to_json
-from sawlog.pipeline.delta.errors import SchemaMismatch, TableError, TableExists, TooManyConflicts
+from sawlog.pipeline.delta.errors import (
+    FileConflict,
+    SchemaMismatch,
+    TableError,
+    TableExists,
+    TooManyConflicts,
+)
 from sawlog.pipeline.delta.landed_offsets import (
     OffsetCheck,
     OffsetSpan,
@@ -41,6 +47,7 @@ from sawlog.pipeline.delta.table_path import AnyPath, TablePath
 from sawlog.pipeline.delta.table_storage import LOG, TableStorage, open_storage
 
 WRITE = "WRITE"  # Delta's operation name for a version that adds rows
+MERGE = "MERGE"  # and for one that replaces rows
 CHECKPOINT_EVERY = 50
 SMALL_FILE_BYTES = 32 * 1024 * 1024
 ATTEMPTS = 1000  # every failed attempt is another writer's commit
@@ -62,6 +69,13 @@ class AlreadyCommitted(NamedTuple):
     """There was nothing to do; the table is at this version."""
 
     version: int
+
+
+class ReplacedFiles(NamedTuple):
+    """Files to remove in a commit that is valid on one version only: their rows were read there."""
+
+    version: int
+    files: Sequence[ActiveFile]
 
 
 class TableDetail(NamedTuple):
@@ -194,13 +208,15 @@ class Table:
         schema: pa.Schema | None = None,
         info: Mapping[str, str] | None = None,
         more_txn_versions: Callable[[Mapping[str, int]], Mapping[str, int]] | None = None,
+        replaced: ReplacedFiles | None = None,
     ) -> CommittedVersion | AlreadyCommitted:
         """Add the files and advance the offsets in one version, unless that was already done.
 
         `group` is the consumer group whose offsets these are. Columns of `schema` that the table
         lacks are added in the same version; a landing has added them before (`evolve_schema`).
         `more_txn_versions` receives the versions of the table's `txn` actions by appId and returns
-        further ones to store. Raises OffsetConflict.
+        further ones to store. `replaced` files are removed in the same version. Raises
+        OffsetConflict, and FileConflict if the version on which files are replaced has passed.
         """
         if files and all(span.start == span.end for span in spans.values()):
             raise ValueError("files were given but no offset moves: they could be landed twice")
@@ -213,6 +229,8 @@ class Table:
                 is OffsetCheck.COMMITTED
             ):
                 return None
+            if replaced is not None and replaced.version != snapshot.version:
+                raise FileConflict(f"{self.path} moved on from version {replaced.version}")
             now = _now_ms()
             ends = {
                 partition: span.end for partition, span in spans.items() if span.start != span.end
@@ -226,10 +244,11 @@ class Table:
                         more_txn_versions(snapshot.transactions) if more_txn_versions else {}
                     ).items()
                 ),
+                *(remove_action(file, now) for file in (replaced.files if replaced else ())),
                 *add_actions(snapshot, files, schema, now),
             ]
 
-        return self.transact(WRITE, plan, info)
+        return self.transact(WRITE if replaced is None else MERGE, plan, info)
 
     def evolve_schema(self, schema: pa.Schema) -> CommittedVersion | AlreadyCommitted:
         """Add new columns. Raises SchemaMismatch."""

@@ -2,9 +2,10 @@
 
 A file that the log does not mention may belong to a batch in progress, so it must be older than any
 batch takes (`orphan_ms`). A removed file stays for readers of older versions until its tombstone
-expires (`tombstone_ms`).
+expires (`tombstone_ms`): after a week, or as the table's property says.
 """
 
+import re
 import time
 from typing import NamedTuple
 
@@ -15,6 +16,14 @@ from sawlog.pipeline.delta.table_storage import LOG, TEMPORARY_PREFIX
 
 DAY_MS = 24 * 60 * 60 * 1000
 ORPHAN_RETENTION_MS = DAY_MS
+RETENTION = "delta.deletedFileRetentionDuration"  # Delta's property, such as `interval 1 day`
+_UNITS_MS = {
+    "minute": 60 * 1000,
+    "hour": 60 * 60 * 1000,
+    "day": DAY_MS,
+    "week": 7 * DAY_MS,
+}
+_INTERVAL = re.compile(rf"interval (\d+) ({'|'.join(_UNITS_MS)})s?")
 
 
 class VacuumResult(NamedTuple):
@@ -26,11 +35,12 @@ def vacuum(
     table: Table,
     *,
     orphan_ms: int = ORPHAN_RETENTION_MS,
-    tombstone_ms: int = TOMBSTONE_RETENTION_MS,
+    tombstone_ms: int | None = None,
     now_ms: int | None = None,
 ) -> VacuumResult:
     """Delete orphan files older than `orphan_ms` and files removed `tombstone_ms` ago."""
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    tombstone_ms = retention_ms(table) if tombstone_ms is None else tombstone_ms
     candidates = [
         file
         for file in table.storage.walk()
@@ -54,6 +64,13 @@ def vacuum(
             files += 1
             size += file.size
     return VacuumResult(files, size)
+
+
+def retention_ms(table: Table) -> int:
+    """How long files stay that a version removed."""
+    properties = table.snapshot.metadata.get("configuration") or {}
+    match = _INTERVAL.fullmatch(properties.get(RETENTION, "").strip().lower())
+    return TOMBSTONE_RETENTION_MS if match is None else int(match[1]) * _UNITS_MS[match[2]]
 
 
 def _is_ours(path: str) -> bool:

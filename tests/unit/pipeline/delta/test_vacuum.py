@@ -3,10 +3,12 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from sawlog.pipeline.delta.compaction import compact
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_storage import LOG
-from sawlog.pipeline.delta.vacuum import DAY_MS, VacuumResult, vacuum
+from sawlog.pipeline.delta.vacuum import DAY_MS, RETENTION, VacuumResult, retention_ms, vacuum
 from support.pipeline.tables import contents, expected, land, new_table, rows, written
 
 NOW_MS = 2_000_000_000_000
@@ -82,3 +84,28 @@ def test_a_file_committed_during_the_vacuum_stays(tmp_path: Path) -> None:
     table.storage.walk = commit_after_listing  # type: ignore[method-assign, assignment]
     assert vacuum(table, now_ms=NOW_MS) == VacuumResult(0, 0)
     assert contents(Table.open(tmp_path / "t")) == expected({0: 5})
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected_ms"),
+    [
+        ("interval 1 day", DAY_MS),
+        ("INTERVAL 2 Hours", DAY_MS // 12),
+        ("interval 2 weeks", 14 * DAY_MS),
+        ("interval one month", 7 * DAY_MS),
+    ],
+)
+def test_the_property_of_delta_says_how_long_removed_files_stay(
+    tmp_path: Path, interval: str, expected_ms: int
+) -> None:
+    table = new_table(tmp_path / "t", properties={RETENTION: interval})
+    assert retention_ms(table) == expected_ms
+    land(table, 0, 0, 5)
+    land(table, 0, 5, 10)
+    compact(None, table.path)
+    table.refresh()
+    removed_ms = max(table.snapshot.tombstones.values())
+    assert vacuum(table, orphan_ms=100 * DAY_MS, now_ms=removed_ms + expected_ms - 1).files == 0
+    assert (
+        vacuum(table, orphan_ms=100 * DAY_MS, now_ms=removed_ms + expected_ms + 60_000).files == 2
+    )

@@ -17,6 +17,7 @@ REGISTRY = "registry"
 DEAD_SUFFIX = "__dead"
 FORMATS = ("raw", "json", "avro", "protobuf", "csv")
 CHECKPOINTS = "_checkpoints"
+RECORD_KEY = "key"  # the column with the key of the record
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,19 @@ class CommitBounds:
     every_s: float = 10.0
     rows: int = 1_000_000
     fetched_bytes: int = 256_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """How records change the rows of a keyed table: the last record of a key is its row.
+
+    `delete_when` is a condition; records for which it holds delete the row. `envelope` is
+    `debezium`, or empty if a value is a row.
+    """
+
+    key: tuple[str, ...]
+    delete_when: str = ""
+    envelope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +66,7 @@ class LandedTable:
     hints: str = ""  # DDL of fields whose types are not inferred
     topics: tuple[str, ...] = ()
     topic_pattern: str = ""
+    upsert: Upsert | None = None  # None: rows are appended
 
     @property
     def selection(self) -> TopicSelection:

@@ -41,6 +41,12 @@ from sawlog.pipeline.landing.configuration.declared_columns import (
     initial_schema,
     initial_value_schema,
 )
+from sawlog.pipeline.landing.configuration.keyed_table import (
+    KEYED_KEYS,
+    check_envelope,
+    check_upsert_columns,
+    read_upsert,
+)
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     CHECKPOINTS,
     DEAD_SUFFIX,
@@ -75,7 +81,7 @@ _QUERY_KEYS = ("sql", "key", "watermark", "topics", "partition_by", "every")
 _TOPIC_KEYS = ("topic", "topics", "topic_pattern")
 _LANDED_KEYS = (
     *_TOPIC_KEYS, "format", "schema", "options", "partition_by", "commit", "group", "start",
-    "isolation", "registry", "registry_options", "columns", "hints",
+    "isolation", "registry", "registry_options", "columns", "hints", *KEYED_KEYS,
 )  # fmt: skip
 NO_NAMES: tuple[str, ...] = ()
 START: Start = AT_EARLIEST  # the default
@@ -280,8 +286,13 @@ def _landed(entry: Section, name: str, places: Places) -> LandedTable:
         hints=hints,
         topics=entry.take("topics", _topics, NO_NAMES),
         topic_pattern=entry.take("topic_pattern", _topic_pattern, ""),
+        upsert=read_upsert(entry, format_name),
     )
     _check_topics(entry)
+    if table.upsert is not None and table.columns.key != USUAL.key:
+        entry.problems.add(
+            entry.node_of("columns"), "columns: the key of a record is binary with mode: upsert"
+        )
     if is_right:
         _check_columns(entry, table)
     return table
@@ -302,6 +313,10 @@ def _check_columns(entry: Section, table: LandedTable) -> None:
     except LandingFailure as failure:
         entry.problems.add(entry.node_of("hints" if table.hints else "schema"), failure.message)
         return
+    if table.upsert is not None:
+        is_declared = declared_schema(table) is not None
+        check_upsert_columns(entry, table.upsert, columns, is_declared=is_declared)
+        check_envelope(entry, table.upsert, format_of(table))
     try:
         if table.options:  # else the slow import would check nothing
             infer = declared_schema(table) is None
@@ -480,7 +495,22 @@ def _check_together(problems: Problems, top: Section, tables: Iterable[Table]) -
             problems.add(where, f"tables: {count} have the name {name!r} if case is ignored")
     landed = [table for table in found if isinstance(table, LandedTable)]
     _check_groups(problems, where, landed)
-    _check_cycles(problems, where, [table for table in found if isinstance(table, QueryTable)])
+    queries = [table for table in found if isinstance(table, QueryTable)]
+    _check_sources(problems, where, landed, queries)
+    _check_cycles(problems, where, queries)
+
+
+def _check_sources(
+    problems: Problems, where: "yaml.Node", landed: Iterable[LandedTable],
+    queries: Iterable[QueryTable],
+) -> None:  # fmt: skip
+    keyed = {table.name for table in landed if table.upsert is not None}
+    for query in queries:
+        for name in sorted(keyed & set(query.tables)):
+            problems.add(
+                where, f"tables: the query of {query.name!r} reads {name!r}, which is keyed, and a"
+                " stream has new rows only: land the topic in a table with mode: append for it"
+            )  # fmt: skip
 
 
 def _check_groups(problems: Problems, where: "yaml.Node", landed: Sequence[LandedTable]) -> None:

@@ -1,9 +1,9 @@
 """Commits a batch on the driver: task reports in, one version of the table with its rows out.
 
-The order matters. Ranges whose files conflict with others are parsed again. New columns are
-committed in a version of their own, then the dead letters, if there are any to add or replace, then
-the rows and offsets. Last, the offsets are committed to the consumer group, for monitoring only.
-The driver may die between any two steps: the next run starts from the offsets in the table.
+Ranges whose files conflict with others are parsed again. New columns are committed in a version of
+their own. The files of a keyed table are merged. Then come the dead letters, if there are any to
+add or replace, the rows and offsets, and last the offsets of the consumer group, for monitoring
+only. The driver may die between any two steps: the next run starts from the offsets in the table.
 """
 
 import time
@@ -12,11 +12,17 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.data_files import delete_uncommitted
+from sawlog.pipeline.delta.data_files import decode_path, delete_uncommitted
 from sawlog.pipeline.delta.delta_log import ActiveFile
-from sawlog.pipeline.delta.errors import OffsetConflict, SchemaMismatch
+from sawlog.pipeline.delta.errors import FileConflict, OffsetConflict, SchemaMismatch
 from sawlog.pipeline.delta.landed_offsets import OffsetCheck, OffsetSpan, check_offsets
-from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion, Table
+from sawlog.pipeline.delta.merge import MergeTask, merge_changes
+from sawlog.pipeline.delta.table import (
+    AlreadyCommitted,
+    CommittedVersion,
+    ReplacedFiles,
+    Table,
+)
 from sawlog.pipeline.delta.widening import is_exact, widen_columns, widened_schema
 from sawlog.pipeline.landing.driver.dead_letter_counts import count_dead_letters, counts_after_batch
 from sawlog.pipeline.landing.driver.dead_letters import (
@@ -37,6 +43,7 @@ from sawlog.pipeline.landing.task.landing_task import (
 from sawlog.pipeline.landing.task.task_report import (
     TaskReport,
     batch_spans,
+    changes_of,
     data_files,
     dead_letter_files,
     ranges_from_json,
@@ -48,6 +55,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import SparkContext
 
+    from sawlog.pipeline.delta.data_files import DataFile
+
+_MERGES = 20  # attempts; each failed one is another writer's commit
 _REWRITE_TASKS = 64
 Result = TypeVar("Result")
 _ROUNDS = 4  # of parsing again; another driver may add columns meanwhile
@@ -77,14 +87,17 @@ class LandingCommitter:
         """Commit a batch as one version; None if the table already has it."""
         schema, fitting = self._fit_schemas(context, reports)
         spans = batch_spans(fitting)
-        done = self._commit_tables(schema, fitting, spans)
+        if self._parameters.upsert is None:
+            files: Sequence[DataFile] = data_files(fitting)
+            done = self._commit_tables(schema, fitting, spans, files)
+        else:
+            done, files = self._merge(context, schema, fitting, spans, self._parameters.upsert.key)
         ends = {partition: span.end for partition, span in spans.items()}
         self._commit_to_group(ends)
         if not isinstance(done, CommittedVersion):
             for report in fitting:
                 _discard(self._table, self._dead, report)
             return None
-        files = data_files(fitting)
         landed = LandedBatch(
             done.version,
             sum(report.rows for report in fitting),
@@ -98,11 +111,50 @@ class LandingCommitter:
         self._landed(landed)
         return landed
 
+    def _merge(
+        self,
+        context: "SparkContext",
+        schema: "pa.Schema",
+        reports: Sequence[TaskReport],
+        spans: Mapping[TopicPartition, OffsetSpan],
+        keys: Sequence[str],
+    ) -> tuple[CommittedVersion | AlreadyCommitted, Sequence["DataFile"]]:
+        """Merge a batch into a keyed table and commit it; returns the files that it added."""
+        table, changes = self._table, changes_of(reports)
+
+        def run(work: Callable[[MergeTask], str], tasks: Sequence[MergeTask]) -> Sequence[str]:
+            return context.parallelize(tasks, len(tasks)).map(_tagged(work)).collect()
+
+        for _ in range(_MERGES):
+            if not self._is_next(spans):
+                return AlreadyCommitted(table.version), ()
+            cores = context.defaultParallelism
+            merged = merge_changes(table, schema, changes, keys, run, cores)
+            try:
+                done = self._commit_tables(schema, reports, spans, merged.added, merged.replaced)
+            except FileConflict:
+                delete_uncommitted(table.storage, merged.written)
+                continue
+            if isinstance(done, AlreadyCommitted):
+                delete_uncommitted(table.storage, merged.written)
+            else:
+                added = {file.path for file in merged.added}
+                for file in (*changes.rows, *changes.deletes):
+                    if file.path not in added:
+                        table.storage.delete(decode_path(file.path))
+            return done, merged.added
+        raise LandingFailure(
+            FailureKind.CONFLICT,
+            f"others wrote to {table.path} {_MERGES} times before this driver could",
+        )
+
     def _commit_tables(
         self,
         schema: "pa.Schema",
         reports: Sequence[TaskReport],
         spans: Mapping[TopicPartition, OffsetSpan],
+        files: Sequence["DataFile"],
+        replaced: ReplacedFiles | None = None,
     ) -> CommittedVersion | AlreadyCommitted:
         """Commit the dead letters, then the table."""
         group, replays = self._parameters.group, self._replays
@@ -117,11 +169,11 @@ class LandingCommitter:
         check_unchanged(self._dead, dead_letter_commit)
         try:
             done = self._table.commit(
-                group, data_files(reports), spans, schema=schema,
+                group, files, spans, schema=schema, replaced=replaced,
                 info={"topic": ", ".join(sorted({tp.topic for tp in spans}))},
                 more_txn_versions=lambda versions: counts_after_batch(group, versions, counts),
             )  # fmt: skip
-        except (OffsetConflict, SchemaMismatch) as error:
+        except (OffsetConflict, FileConflict, SchemaMismatch) as error:
             revert_dead_letters(self._dead, group, dead_letter_commit, spans, replays=replays)
             if isinstance(error, SchemaMismatch):  # another driver widened a column meanwhile
                 raise LandingFailure(FailureKind.CONFLICT, str(error)) from error
@@ -172,7 +224,7 @@ class LandingCommitter:
             if not paths or not self._try_widening(context, paths, fitting):
                 break
             to_reparse = [place for place, report in enumerate(fitting) if report.widen]
-            found = [schema for report in fitting for schema in distinct_schemas(report)]
+            found = distinct_schemas(data_files(fitting))
             schema = merge_inferred(self._table.schema, found)
             self._renew(context, schema, fitting, to_reparse, columns_are_final=False)
         return fitting
@@ -183,7 +235,8 @@ class LandingCommitter:
         """Widen those of the columns that can be; False if there is none."""
         self._table.refresh()
         widened = False
-        for path in sorted(paths):
+        upsert = self._parameters.upsert
+        for path in sorted(paths - set(upsert.key if upsert else ())):  # no key is a double
             wide = widened_schema(self._table.schema, [path])
             if all(is_exact(self._table.storage, file, wide) for file in data_files(reports)):
                 widened |= widen_columns(self._table, [path], partial(_run_tasks, context))
@@ -243,6 +296,16 @@ def _run_tasks(
     )
 
 
+def _tagged(work: Callable[[MergeTask], str]) -> Callable[[MergeTask], str]:
+    """The function of a task whose failures the driver recognises."""
+
+    def tagged(task: MergeTask) -> str:
+        with tagged_failures():
+            return work(task)
+
+    return tagged
+
+
 def _discard(table: Table, dead: Table, report: TaskReport) -> None:
-    delete_uncommitted(table.storage, report.files)
+    delete_uncommitted(table.storage, [*report.files, *report.delete_files])
     delete_uncommitted(dead.storage, report.dead_files)

@@ -55,6 +55,7 @@ _PROGRESS_S = 1.0
 _CHECK_SPARK_S = 1.0
 _SET_UPS = 4
 _COMMITS = 4
+_MERGES = 2  # commits of keyed tables, which take longer and must not delay the others
 _SET_UP_TIMEOUT_MS = 10_000
 _LAST_WAIT_S = 5.0
 _SUSPICIOUS = frozenset({FailureKind.OTHER, FailureKind.UNREACHABLE})
@@ -100,6 +101,7 @@ class LandingScheduler:
         )
         self._set_ups = ThreadPoolExecutor(_SET_UPS, "sawlog-set-up")
         self._commits = ThreadPoolExecutor(_COMMITS, "sawlog-commit")
+        self._merges = ThreadPoolExecutor(_MERGES, "sawlog-merge")
         self._threads = [
             threading.Thread(target=loop, name=name, daemon=True)
             for name, loop in (
@@ -116,7 +118,7 @@ class LandingScheduler:
         for run in list(self._runs.values()):
             run.stop()
         self._acts.put(lambda: None)
-        for pool in (self._set_ups, self._commits):
+        for pool in (self._set_ups, self._commits, self._merges):
             pool.shutdown(wait=True, cancel_futures=True)
         self._jobs.close()
         for thread in self._threads:
@@ -217,7 +219,8 @@ class LandingScheduler:
             if batch.failure is not None:
                 self._fail(run, batch.failure)
             elif batch.reports:
-                self._commits.submit(self._commit, run, batch, result.began_s)
+                pool = self._commits if run.config.upsert is None else self._merges
+                pool.submit(self._commit, run, batch, result.began_s)
             else:  # no broker answered: wait for the next poll
                 self._schedule.batch_ended(name)
 
@@ -392,7 +395,7 @@ class LandingScheduler:
         if self._stop.is_set():
             return
         try:
-            in_own_pool(self._context, "landings wide")  # for ranges that are parsed again
+            in_own_pool(self._context, "landings wide")  # for merges, and ranges parsed again
             is_committed = run.commit(self._context, batch.reports, began_s)
         except SPARK_GONE_ERRORS as error:
             self._acts.put(partial(self._lost_spark, error))

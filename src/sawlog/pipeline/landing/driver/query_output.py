@@ -16,6 +16,7 @@ from sawlog.pipeline.delta.data_files import DataFile, delete_uncommitted, remov
 from sawlog.pipeline.delta.delta_log import Action, Snapshot
 from sawlog.pipeline.delta.delta_types import stored_schema
 from sawlog.pipeline.delta.errors import SchemaMismatch, TableExists
+from sawlog.pipeline.delta.keys import last_per_key
 from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.partitioning import PartitionBy, parse
 from sawlog.pipeline.delta.table import (
@@ -26,7 +27,7 @@ from sawlog.pipeline.delta.table import (
     transaction_action,
 )
 from sawlog.pipeline.delta.table_storage import open_storage
-from sawlog.pipeline.delta.upsert import last_per_key, upsert
+from sawlog.pipeline.delta.upsert import upsert
 from sawlog.pipeline.delta.widening import evolve_columns
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 

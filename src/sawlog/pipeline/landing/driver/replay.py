@@ -149,6 +149,7 @@ def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offset
         raise _refused(f"there is no table in {config.path} to replay into")
     table = Table.open(config.path)
     check_table(table, config, find_topics(cluster, config))
+    _check_keyed_replay(table, config, starts)
     dead = open_dead_letters(config, DEAD)
     group = config.group
     replays, replay_from = _restore_dead_letters(table, dead, group, starts)
@@ -163,6 +164,18 @@ def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offset
         other_txn_versions=dead_letter_counts,
     )  # fmt: skip
     return restored
+
+
+def _check_keyed_replay(table: Table, config: LandedTable, starts: Offsets) -> None:
+    """A keyed table has no older rows to restore: only a replay of all records is possible."""
+    stored = table.offsets(config.group)
+    later = [tp for tp, end in stored.items() if end and starts.get(tp, end)]
+    if config.upsert is not None and later:
+        wanted = listed_offsets(config, {tp: starts.get(tp, stored[tp]) for tp in later}, ", ")
+        raise _refused(
+            f"{config.name!r} has the last row of each key only, so it cannot be restored to"
+            f" {wanted}: replay it from offset 0, or into a new table (--into)"
+        )
 
 
 def _restore_dead_letters(

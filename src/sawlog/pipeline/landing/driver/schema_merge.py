@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from sawlog.pipeline.delta.data_files import DataFile
 from sawlog.pipeline.delta.errors import SchemaMismatch
 from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.landing.task.landing_task import merge_inferred
@@ -22,13 +23,18 @@ class SchemaFit(NamedTuple):
 
 
 def merge_task_schemas(table: pa.Schema, reports: Sequence[TaskReport]) -> SchemaFit:
-    """Merge the schemas of a batch. If nothing is parsed again, all files fit the result."""
-    found = [distinct_schemas(report) for report in reports]
+    """Merge the schemas of a batch. If nothing is parsed again, all files fit the result.
+
+    Keys of deletes decide no type: they must fit those of rows, if there are any.
+    """
+    found = [distinct_schemas(report.files) for report in reports]
     try:
-        return SchemaFit(union(table, (schema for schemas in found for schema in schemas)), ())
+        schema = union(table, (schema for schemas in found for schema in schemas))
     except SchemaMismatch:
-        pass
-    schema = merge_inferred(table, [schema for schemas in found for schema in schemas])
+        schema = merge_inferred(table, [schema for schemas in found for schema in schemas])
+    for schemas, report in zip(found, reports, strict=True):
+        for deletes in distinct_schemas(report.delete_files):
+            schemas.append(pa.schema([part for part in deletes if part.name in schema.names]))
     to_reparse = tuple(
         place
         for place, schemas in enumerate(found)
@@ -51,9 +57,9 @@ def fits_schema(wide: pa.Schema, schema: pa.Schema) -> bool:
         return False
 
 
-def distinct_schemas(report: TaskReport) -> list[pa.Schema]:
+def distinct_schemas(files: Iterable[DataFile]) -> list[pa.Schema]:
     distinct: list[pa.Schema] = []
-    for file in report.files:
+    for file in files:
         if not any(file.schema.equals(known) for known in distinct):
             distinct.append(file.schema)
     return distinct

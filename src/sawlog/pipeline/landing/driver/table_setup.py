@@ -5,6 +5,7 @@ topic; from then on the table has the offsets. A table of another group, or of a
 same name, is rejected.
 """
 
+import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,8 +22,10 @@ from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id, parse_
 from sawlog.pipeline.delta.delta_log import Action, Snapshot
 from sawlog.pipeline.delta.errors import SchemaMismatch, TableExists
 from sawlog.pipeline.delta.landed_offsets import application_id, offsets_of
+from sawlog.pipeline.delta.merge import KEY
 from sawlog.pipeline.delta.partitioning import parse
 from sawlog.pipeline.delta.table import Table, transaction_action
+from sawlog.pipeline.delta.vacuum import RETENTION
 from sawlog.pipeline.delta.widening import check_columns, evolve_columns
 from sawlog.pipeline.formats.landed_rows import DEAD
 from sawlog.pipeline.landing.configuration.declared_columns import initial_schema
@@ -40,6 +43,7 @@ from sawlog.pipeline.source.offset_json import Offsets
 
 GROUP = "sawlog.group"
 TOPIC_ID = "sawlog.topicId."
+KEYED_RETENTION = "interval 1 day"  # a table of which each batch may replace every file
 
 
 class PreparedTable(NamedTuple):
@@ -185,6 +189,9 @@ def create_table(config: LandedTable, topics: Iterable[Topic], starts: Offsets) 
         DEAD_TABLE: open_dead_letters(config, DEAD).id,
         **_topic_ids(topics),
     }
+    if config.upsert is not None:
+        properties[KEY] = json.dumps(config.upsert.key)
+        properties[RETENTION] = KEYED_RETENTION
     try:
         Table.create(
             config.path,
@@ -260,6 +267,7 @@ def check_table(table: Table, config: LandedTable, topics: Sequence[Topic]) -> N
             f"the table in {config.path} is partitioned by {has}, the file says otherwise; that"
             " cannot be changed: land it in a table of another name"
         )
+    _check_key(table, config)
     try:
         check_columns(table.schema, initial_schema(config))
     except SchemaMismatch as error:
@@ -271,6 +279,18 @@ def _other_schema(config: LandedTable, error: SchemaMismatch) -> LandingFailure:
         f"the schema of {config.name!r} is not that of its table: {error}; what a table has"
         " cannot be changed: land it in a table of another name"
     )
+
+
+def _check_key(table: Table, config: LandedTable) -> None:
+    """A row for each key cannot become a row for each record, nor the other way round."""
+    stored = tuple(json.loads(_properties(table).get(KEY, "[]")))
+    wanted = () if config.upsert is None else config.upsert.key
+    if stored != wanted:
+        has, says = (f"the key {', '.join(key)}" if key else "no key" for key in (stored, wanted))
+        raise _refused(
+            f"the table in {config.path} has {has}, the file says {says}; that cannot be changed:"
+            " land it in a table of another name"
+        )
 
 
 def _properties(table: Table) -> dict[str, str]:

@@ -42,8 +42,10 @@ from sawlog.pipeline.landing.configuration.pipeline_config import (
     CommitBounds,
     LandedTable,
     Pipeline,
+    Upsert,
 )
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
+from sawlog.pipeline.landing.task.keyed_records import ChunkChanges, KeyedRecords
 from sawlog.pipeline.landing.task.task_report import TaskReport
 from sawlog.pipeline.landing.topic_check import data_loss
 from sawlog.pipeline.registry.registry_url import RegistryUrl
@@ -74,6 +76,7 @@ class LandingParameters:
     bounds: CommitBounds
     record_columns: RecordColumns = USUAL
     versions: Mapping[str, str] = field(default_factory=dict)
+    upsert: Upsert | None = None
 
     def to_json(self) -> str:
         return json.dumps(
@@ -101,6 +104,7 @@ def landing_parameters(
         bounds=config.commit,
         record_columns=config.columns,
         versions=versions_here(),
+        upsert=config.upsert,
     )
 
 
@@ -113,6 +117,7 @@ def read_parameters(
     if format_.registry is not None:
         registry = RegistryUrl(format_.registry, registry_options)
         format_ = replace(format_, registry=registry)
+    upsert = fields["upsert"]
     return LandingParameters(
         **{
             **fields,
@@ -123,6 +128,7 @@ def read_parameters(
             "partition_by": tuple(fields["partition_by"]),
             "bounds": CommitBounds(**fields["bounds"]),
             "record_columns": RecordColumns(**fields["record_columns"]),
+            "upsert": upsert and Upsert(**{**upsert, "key": tuple(upsert["key"])}),
         }
     )
 
@@ -176,6 +182,14 @@ class _Part(NamedTuple):
     records: pa.RecordBatch
     parsed: Parsed
     fetched_bytes: int  # of the whole chunk, counted with its first part
+    changes: ChunkChanges | None = None  # of the whole chunk, with its first part
+
+
+class _Changes(NamedTuple):
+    records: int  # that become rows or deletes
+    rows: pa.RecordBatch
+    deletes: Sequence[pa.RecordBatch]
+    dead: Sequence[pa.RecordBatch]
 
 
 class _Landing:
@@ -185,9 +199,10 @@ class _Landing:
         self._own = parameters.record_columns
         self._generated = generated_columns(parameters.partition_by) | self._own.reserved
         self._infer = parameters.columns is None
-        is_plain = parameters.format.kind == "raw" and self._own == USUAL
+        is_raw = parameters.format.kind == "raw" and parameters.upsert is None
+        self._reads = _RAW_COLUMNS if is_raw and self._own == USUAL else _ALL_COLUMNS
         self._widen: set[str] = set()  # kept for the second attempt
-        self._reads = _RAW_COLUMNS if is_plain else _ALL_COLUMNS
+        self._keyed: KeyedRecords | None = None
 
     def attempt(
         self, ranges: Sequence[OffsetRange], *, columns_are_final: bool
@@ -199,43 +214,64 @@ class _Landing:
         parameters = self._parameters
         seen = self._table
         clashes: list[pa.Schema] = []
-        rows = bad_rows = fetched_bytes = 0
+        records = bad_rows = fetched_bytes = 0
+        storage = open_storage(parameters.path)
         with (
-            FileWriter(
-                open_storage(parameters.path), [parse(text) for text in parameters.partition_by]
-            ) as writer,
+            FileWriter(storage, [parse(text) for text in parameters.partition_by]) as writer,
+            FileWriter(storage) as delete_writer,
             FileWriter(open_storage(parameters.dead_path)) as dead_writer,
         ):
-            for partition, records, parsed, fetched in self._parsed(ranges, columns_are_final):
-                fetched_bytes += fetched
+            for part in self._parsed(ranges, columns_are_final):
+                fetched_bytes += part.fetched_bytes
                 if not columns_are_final:
-                    self._widen |= set(parsed.widen)
-                landed = assemble(*partition, records, parsed, self._own)
+                    self._widen |= set(part.parsed.widen)
+                changes = self._changes(part)
+                schema = stored_schema(changes.rows.schema)
                 try:
-                    seen = evolved_schema(seen, stored_schema(landed.schema))
+                    seen = evolved_schema(seen, schema)
                 except SchemaMismatch:
-                    clashes.append(landed.schema)
+                    clashes.append(schema)
                 if clashes:
-                    writer.abort()
-                    dead_writer.abort()
-                    clashes = [merge_inferred(self._table, [seen, *clashes, landed.schema])]
+                    for unfinished in (writer, delete_writer, dead_writer):
+                        unfinished.abort()
+                    clashes = [merge_inferred(self._table, [seen, *clashes, schema])]
                     continue
-                rows += landed.num_rows
-                bad_rows += len(parsed.bad)
-                writer.write(landed)
-                if parsed.bad:
-                    dead_writer.write(dead_rows(*partition, records, parsed))
+                records += changes.records
+                writer.write(changes.rows)
+                for deletes in changes.deletes:
+                    delete_writer.write(deletes)
+                for dead in changes.dead:
+                    bad_rows += dead.num_rows
+                    dead_writer.write(dead)
             if clashes:
                 self._table = clashes[0]
                 return None
             return TaskReport(
-                tuple(ranges), rows, bad_rows, fetched_bytes,
-                tuple(writer.close()), tuple(dead_writer.close()),
+                tuple(ranges), records, bad_rows, fetched_bytes,
+                tuple(writer.close()), tuple(dead_writer.close()), tuple(delete_writer.close()),
                 tuple(sorted(self._widen)),
             )  # fmt: skip
 
+    def _changes(self, part: _Part) -> _Changes:
+        """What the records of a part become."""
+        partition, records, parsed = part.partition, part.records, part.parsed
+        if self._keyed is not None:
+            parsed = self._keyed.with_keys(records, parsed)
+        dead = [dead_rows(*partition, records, parsed)] if parsed.bad else []
+        rows = assemble(*partition, records, parsed, self._own)
+        count = rows.num_rows
+        if self._keyed is None:
+            return _Changes(count, rows, (), dead)
+        rows, deletes = self._keyed.changes(rows)
+        if part.changes is None:
+            return _Changes(count, rows, (deletes,), dead)
+        count += part.changes.deletes.num_rows
+        return _Changes(count, rows, (deletes, part.changes.deletes), [*dead, part.changes.dead])
+
     def _parsed(self, ranges: Sequence[OffsetRange], columns_are_final: bool) -> Iterator[_Part]:
         known = parser_schema(self._table, self._generated)
+        upsert = self._parameters.upsert
+        self._keyed = None if upsert is None else KeyedRecords(upsert, known, infer=self._infer)
         parse_values = parser(
             self._parameters.format,
             known,
@@ -244,16 +280,23 @@ class _Landing:
             generated=self._generated,
         )
         for partition, chunk in self._chunks(ranges):
-            left, fetched_bytes = chunk.batch, chunk.fetched_bytes
-            if self._own.key == "string":
+            left, values, changes = chunk.batch, None, None
+            if self._keyed is not None:
+                changes = self._keyed.split(partition, chunk.batch)
+                left, values = changes.records, changes.values
+            elif self._own.key == "string":
                 from sawlog.pipeline.formats.keys_and_headers import split_by_key  # slow to import
 
                 left, refused, without_key = split_by_key(left)
                 if refused.num_rows:
                     yield _Part(partition, refused, without_key, 0)
-            for parsed in parse_values(parser_input(self._parameters.format, left)):
-                yield _Part(partition, left.slice(0, parsed.values), parsed, fetched_bytes)
-                left, fetched_bytes = left.slice(parsed.values), 0
+            if values is None:
+                values = parser_input(self._parameters.format, left)
+            fetched_bytes = chunk.fetched_bytes
+            for parsed in parse_values(values):
+                records = left.slice(0, parsed.values)
+                yield _Part(partition, records, parsed, fetched_bytes, changes)
+                left, fetched_bytes, changes = left.slice(parsed.values), 0, None
 
     def _chunks(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
         parameters = self._parameters

@@ -11,6 +11,7 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.data_files import DataFile
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
+from sawlog.pipeline.delta.merge import Changes
 from sawlog.pipeline.source.batch_planning import OffsetRange
 
 
@@ -21,6 +22,7 @@ class TaskReport(NamedTuple):
     fetched_bytes: int
     files: tuple[DataFile, ...]
     dead_files: tuple[DataFile, ...]
+    delete_files: tuple[DataFile, ...] = ()  # keys of rows that a keyed table loses
     widen: tuple[str, ...] = ()  # bigint columns that would fit more rows if they were double
 
     def to_json(self) -> str:
@@ -32,6 +34,7 @@ class TaskReport(NamedTuple):
                 "fetched_bytes": self.fetched_bytes,
                 "files": [file.to_json() for file in self.files],
                 "dead_files": [file.to_json() for file in self.dead_files],
+                "delete_files": [file.to_json() for file in self.delete_files],
                 "widen": self.widen,
             },
             separators=(",", ":"),
@@ -47,6 +50,7 @@ def read_report(text: str) -> TaskReport:
         fields["fetched_bytes"],
         tuple(DataFile.from_json(file) for file in fields["files"]),
         tuple(DataFile.from_json(file) for file in fields["dead_files"]),
+        tuple(DataFile.from_json(file) for file in fields["delete_files"]),
         tuple(fields["widen"]),
     )
 
@@ -79,6 +83,12 @@ def batch_spans(reports: Sequence[TaskReport]) -> dict[TopicPartition, OffsetSpa
 
 def data_files(reports: Iterable[TaskReport]) -> list[DataFile]:
     return [file for report in reports for file in report.files]
+
+
+def changes_of(reports: Sequence[TaskReport]) -> Changes:
+    """The files of a batch of a keyed table."""
+    deletes = [file for report in reports for file in report.delete_files]
+    return Changes(data_files(reports), deletes)
 
 
 def dead_letter_files(reports: Iterable[TaskReport]) -> list[DataFile]:

@@ -218,6 +218,11 @@ def test_the_columns_of_the_record_can_be_chosen() -> None:
     assert "columns has no key 'offset'; there are headers, key" in told
 
 
+def test_a_keyed_table_has_binary_keys_of_records() -> None:
+    keyed = "topic: a, mode: upsert, key: key, columns: {key: string}"
+    assert "columns: the key of a record is binary" in refusal(f"{HEAD}  t: {{{keyed}}}\n")
+
+
 def test_an_avro_field_named_headers_and_a_column_for_headers_are_refused(tmp_path: Path) -> None:
     record = '{"type": "record", "name": "r", "fields": [{"name": "Headers", "type": "int"}]}'
     (tmp_path / "a.avsc").write_text(record)

@@ -1,0 +1,85 @@
+"""Topics of changes: keyed records, a producer of them, and a dictionary of what they leave."""
+
+import json
+import random
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.producer.producer import Producer
+from support.pipeline.landing import records_of, rows_of
+
+Json = Mapping[str, Any] | bytes | None
+Record = tuple[Json | str | int, Json]  # key, value
+
+
+def send_keyed(bootstrap: str, topic: str, records: Iterable[Record], partition: int = 0) -> None:
+    """Send to one partition; mappings as JSON, text and numbers as text."""
+    with Cluster(bootstrap) as cluster, Producer(cluster) as producer:
+        for key, value in records:
+            producer.send(topic, encoded(value), key=encoded(key), partition=partition)
+
+
+def encoded(value: Json | str | int) -> bytes | None:
+    if isinstance(value, Mapping):
+        return json.dumps(value).encode()
+    return str(value).encode() if isinstance(value, str | int) else value
+
+
+def changes(count: int, first: int, partition: int) -> list[Record]:
+    """Changes of 300 keys of a partition: rows, deletes by condition and tombstones."""
+    found: list[Record] = []
+    for number in range(first, first + count):
+        choice = random.Random(number * 7 + partition)
+        key = {"id": choice.randrange(300) * 3 + partition}
+        kind = choice.randrange(10)
+        value = None if kind == 0 else {**key, "n": number, "op": "d" if kind == 1 else "u"}
+        found.append((key, value))
+    return found
+
+
+class KeyedLoad:
+    """A producer of about two thousand changes per second in three partitions, until stopped."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        first = 0
+        while not self._stop.wait(0.1):
+            for partition in range(3):
+                records = changes(70, first, partition)
+                send_keyed(self._bootstrap, self._topic, records, partition)
+            first += 70
+
+
+def assert_table_is_the_replay(bootstrap: str, topic: str, path: str) -> None:
+    """The rows of the table are what the topic leaves in a dictionary.
+
+    A tombstone at offset N deletes the key of the change that `changes` made N-th.
+    """
+    expected: dict[int, tuple[int, int, int]] = {}
+    for (partition, offset), value in records_of(bootstrap, topic):
+        key = changes(1, offset, partition)[0][0]
+        assert isinstance(key, Mapping)
+        row = None if value is None else json.loads(value)
+        if row is None or row["op"] == "d":
+            expected.pop(key["id"], None)
+        else:
+            expected[row["id"]] = (partition, offset, row["n"])
+    rows = rows_of(path)
+    found = {row["id"]: (row["partition"], row["offset"], row["n"]) for row in rows}
+    assert len(found) == len(rows), "a key has two rows"
+    assert found == expected
