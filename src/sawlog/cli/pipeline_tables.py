@@ -29,8 +29,10 @@ from sawlog.cli.pipeline_context import (
 )
 from sawlog.cli.start_options import TIMES, NotATime, at_time
 from sawlog.client.consumer.consumer import AtOffset
+from sawlog.client.net.leader_requests import partition_of
 
 if TYPE_CHECKING:
+    from sawlog.core.ids import TopicPartition
     from sawlog.pipeline.delta.compaction import CompactionResult
     from sawlog.pipeline.delta.table_path import TablePath
     from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from sawlog.pipeline.landing.driver.replay import From
     from sawlog.pipeline.landing.driver.skipped_records import SkippedRecords
 
-_OFFSETS = re.compile(r"\d+:\d+(?:,\d+:\d+)*")
+_OFFSETS = re.compile(r"(?:[\w.-]+/)?\d+:\d+(?:,(?:[\w.-]+/)?\d+:\d+)*", re.ASCII)
 
 
 @click.command()
@@ -147,7 +149,12 @@ def _as_json(entry: "TableStatus") -> dict[str, Any]:
         "dead_letters": entry.dead_letters,
         "skipped": [_skipped(part) for part in entry.skipped],
         "partitions": [
-            {"partition": tp.partition, "offset": at, "end": (entry.ends or {}).get(tp)}
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "offset": at,
+                "end": (entry.ends or {}).get(tp),
+            }
             for tp, at in sorted((entry.offsets or {}).items())
         ],
     }
@@ -238,7 +245,7 @@ def _places(what: str) -> "tuple[Pipeline, list[tuple[str, TablePath]]]":
 
 
 class ReplayFrom(click.ParamType["From"]):
-    """`17`, `0:17,1:20`, `2025-01-31T12:00`, or `15m` (ago)."""
+    """`17`, `0:17,1:20`, `orders/0:17`, `2025-01-31T12:00`, or `15m` (ago)."""
 
     name = "from"
 
@@ -251,7 +258,7 @@ class ReplayFrom(click.ParamType["From"]):
             return AtOffset(int(value))
         if _OFFSETS.fullmatch(value):
             pairs = [pair.split(":") for pair in value.split(",")]
-            offsets = {int(index): int(offset) for index, offset in pairs}
+            offsets = {_partition(named): int(offset) for named, offset in pairs}
             if len(offsets) < len(pairs):
                 self.fail(f"{value!r} names a partition twice", param, ctx)
             return offsets
@@ -264,6 +271,12 @@ class ReplayFrom(click.ParamType["From"]):
             self.fail(str(error), param, ctx)
 
 
+def _partition(named: str) -> "int | TopicPartition":
+    """`0`, or `orders/0` of a table with several topics."""
+    topic, _, index = named.rpartition("/")
+    return partition_of(topic, int(index)) if topic else int(index)
+
+
 @click.command()
 @click.argument("table", type=TEXT)
 @click.option(
@@ -272,7 +285,8 @@ class ReplayFrom(click.ParamType["From"]):
     type=ReplayFrom(),
     required=True,
     metavar="TIME|OFFSETS",
-    help="A time, a duration ago (2h), an offset, or one per partition (0:17,1:20).",
+    help="A time, a duration ago (2h), an offset, or one per partition (0:17,1:20; of several"
+    " topics orders/0:17).",
 )
 @click.option(
     "--into",
@@ -298,7 +312,11 @@ def replay(
     require_spark()
     from sawlog.pipeline.delta.errors import TableError
     from sawlog.pipeline.delta.table import Table
-    from sawlog.pipeline.landing.driver.dead_letter_counts import describe_lost, lost_dead_letters
+    from sawlog.pipeline.landing.driver.dead_letter_counts import (
+        describe_lost,
+        listed_offsets,
+        lost_dead_letters,
+    )
     from sawlog.pipeline.landing.driver.replay import (
         InvalidReplayStart,
         create_replay_table,
@@ -310,7 +328,7 @@ def replay(
 
     try:
         with cluster_of(wanted) as cluster:
-            starts = resolve_replay_start(cluster, config.topic, start)
+            starts = resolve_replay_start(cluster, config, start)
             if into is None:
                 lost = lost_dead_letters(config, Table.open(config.path))
                 back = restore_to(cluster, config, starts)
@@ -318,7 +336,7 @@ def replay(
                     note(f"{config.name}: the table {config.name}__dead was deleted with"
                          f" {describe_lost(lost)}; only those in the replayed offsets land"
                          " again")  # fmt: skip
-                text = ", ".join(f"{tp.partition}:{at}" for tp, at in back.items())
+                text = listed_offsets(config, back, ", ")
                 print_line(f"{config.name}: restored to {text or 'its current offsets'}")
             else:
                 config = replay_target(config, into)

@@ -320,10 +320,10 @@ def test_a_keyed_table_is_replayed_as_a_whole_or_not_at_all(
     table = the(pipeline)
     with Cluster(broker.bootstrap) as cluster:
         with pytest.raises(LandingFailure) as failure:
-            restore_to(cluster, table, resolve_replay_start(cluster, topic, AtOffset(1)))
+            restore_to(cluster, table, resolve_replay_start(cluster, table, AtOffset(1)))
         assert "replay it from offset 0, or into a new table" in failure.value.message
         assert [row["n"] for row in rows_of(table.path)] == [2]
-        restore_to(cluster, table, resolve_replay_start(cluster, topic, AtOffset(0)))
+        restore_to(cluster, table, resolve_replay_start(cluster, table, AtOffset(0)))
     assert rows_of(table.path) == []
     assert landed(pipeline, "id", "n") == [(1, 2)]
 

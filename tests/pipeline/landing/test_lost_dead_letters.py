@@ -164,7 +164,7 @@ def test_a_replay_counts_the_remaining_dead_letters(world: World) -> None:
     from sawlog.pipeline.landing.driver.replay import resolve_replay_start, restore_to
 
     with Cluster(world.bootstrap) as cluster:
-        restore_to(cluster, world.config, resolve_replay_start(cluster, world.topic, {0: 1, 1: 3}))
+        restore_to(cluster, world.config, resolve_replay_start(cluster, world.config, {0: 1, 1: 3}))
     assert world.letters() == {1: DeadLetterCount(1, 2)}
     land_here(world.pipeline)
     assert world.letters() == {0: DeadLetterCount(1, 1), 1: DeadLetterCount(2, 2)}
@@ -174,7 +174,7 @@ def test_a_batch_does_not_land_if_its_dead_letter_table_was_deleted(world: World
     config = world.config
     with Cluster(world.bootstrap) as cluster:
         ready = prepare(cluster, config)
-    parameters = landing_parameters(world.pipeline, config, ready.topic_id)
+    parameters = landing_parameters(world.pipeline, config, ready.topics)
     send(world.bootstrap, world.topic, [BAD, BAD])
     world.delete_dead()
     ranges = [OffsetRange(tp, at, at + 1) for tp, at in ready.starts.items()]

@@ -81,7 +81,7 @@ def test_a_replay_lands_again_what_it_took_out(
     table = pipeline.landed[0]
     rows, dead = rows_of(table.path), rows_of(table.dead_path)
     with Cluster(broker.bootstrap) as cluster:
-        restore_to(cluster, table, resolve_replay_start(cluster, topic, {0: 5}))
+        restore_to(cluster, table, resolve_replay_start(cluster, table, {0: 5}))
     assert len(rows_of(table.path)) < len(rows)
     land_here(pipeline)
 
@@ -129,7 +129,7 @@ def test_check_and_status_tell_of_the_store_and_show_no_credentials(
 
 def test_parameters_of_tasks_show_no_credentials(moto: S3Server, tmp_path: Path) -> None:
     pipeline = pipeline_of(tmp_path, "b:1", "  t: {topic: a}\n", moto.new_path("lake"))
-    parameters = landing_parameters(pipeline, pipeline.landed[0], bytes(16))
+    parameters = landing_parameters(pipeline, pipeline.landed[0], {"t": bytes(16)})
     assert SECRET_KEY not in f"{parameters!r} {parameters.to_json()}"
     copy = read_parameters(parameters.to_json(), pipeline.lake.options)
     assert copy.dead_path.options["secret_access_key"] == SECRET_KEY

@@ -10,6 +10,7 @@ import pytest
 
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.widening import widen_columns
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline, QueryTable
 from sawlog.pipeline.landing.driver.query_supervisor import QuerySupervisor
 from sawlog.pipeline.landing.driver.spark_session import register
@@ -105,6 +106,22 @@ def test_a_query_that_copies_a_table_gets_new_columns_from_their_first_row(
         assert world.rows() == sorted(rows_of(source.config.path), key=lambda row: row["offset"])
         assert world.rows()[2]["user"] == {"id": 1, "name": None}
         assert world.rows()[3]["user"] == {"id": 2, "name": "x"}
+        assert len(world.query_ids()) == 1
+
+
+@pytest.mark.long
+def test_a_query_that_copies_a_table_follows_a_column_that_becomes_double(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    with World(spark, tmp_path, 1, "SELECT * FROM ev0") as world:
+        (source,) = world.sources
+        source.create()
+        source.land({"price": 1}, {"price": 2})
+        world.run_until(lambda: len(world.rows()) == 2)
+        assert widen_columns(Table.open(source.config.path), ["price"])
+        source.land({"price": 0.5})
+        world.run_until(lambda: len(world.rows()) == 3)
+        assert [row["price"] for row in world.rows()] == [1.0, 2.0, 0.5]
         assert len(world.query_ids()) == 1
 
 

@@ -157,7 +157,7 @@ def test_parameters_of_tasks_show_no_credentials(tmp_path: Path) -> None:
         f" registry_options: {{token: {TOKEN}}}}}\n"
     )
     pipeline = pipeline_of(tmp_path, "b:1", tables)
-    parameters = landing_parameters(pipeline, pipeline.landed[0], bytes(16))
+    parameters = landing_parameters(pipeline, pipeline.landed[0], {"t": bytes(16)})
     assert TOKEN not in f"{pipeline!r} {parameters!r} {parameters.to_json()}"
     assert json.loads(parameters.to_json())["format"]["registry"] == "http://r"
     copy = pickle.loads(pickle.dumps(parameters))

@@ -3,7 +3,9 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +15,12 @@ from sawlog.client.admin.configs import Change, Resource, alter_configs
 from sawlog.client.consumer.consumer import AtOffset, AtTime
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
+from sawlog.client.producer.producer import Producer
 from sawlog.core.config_api import Operation, ResourceType
 from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_path import TablePath
+from sawlog.pipeline.delta.widening import widen_columns
+from sawlog.pipeline.formats.landed_rows import RecordColumns
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
 from sawlog.pipeline.landing.driver.replay import (
     From,
@@ -22,6 +28,7 @@ from sawlog.pipeline.landing.driver.replay import (
     resolve_replay_start,
     restore_to,
 )
+from sawlog.pipeline.landing.driver.table_setup import prepare
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from support.pipeline.landing import (
     create_topic,
@@ -85,6 +92,142 @@ def test_new_columns_are_committed_before_dead_letters(
     land_here(pipeline)
     assert [row["a"] for row in rows_of(table.path)] == [1, 2]
     assert [row["value"] for row in rows_of(table.dead_path)] == [b"broken"]
+
+
+def test_keys_land_as_text_and_headers_as_a_map(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    with Cluster(broker.bootstrap) as cluster, Producer(cluster) as producer:
+        for key, value in ((b"one", b'{"a": 1, "headers": 5}'), (b"\xff", b'{"b": 2}')):
+            producer.send(topic, value, key, headers=[("h", b"1"), ("h", b"2")])
+    entry = f"{{topic: {topic}, format: json, columns: {{key: string, headers: map}}}}"
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {entry}\n")
+    table = pipeline.landed[0]
+    (batch,) = land_here(pipeline)
+    assert (batch.rows, batch.bad_rows) == (1, 1)
+    (row,) = rows_of(table.path)
+    assert [row[name] for name in ("key", "headers", "a", "value_headers")] == [
+        "one", [("h", b"2")], 1, 5,
+    ]  # fmt: skip
+    assert "b" not in row, "a column of a record that did not land"
+    (dead,) = rows_of(table.dead_path)
+    assert (dead["key"], dead["value"], dead["error"]) == (
+        b"\xff", b'{"b": 2}', "the key is not UTF-8: ff",
+    )  # fmt: skip
+    assert len(dead["headers"]) == 2
+    changed = replace(table, columns=RecordColumns("binary", "map"))
+    with Cluster(broker.bootstrap) as cluster, pytest.raises(LandingFailure) as caught:
+        prepare(cluster, changed)
+    assert "column 'key' is of type string in the table and binary" in caught.value.message
+
+
+def test_hinted_fields_partition_a_table_and_hints_may_be_added(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [{"n": 1}, {"at": 1_700_000_000_000, "shop": "a", "price": 1}])
+    more = "partition_by: [date(at), shop]"
+    hints = "at TIMESTAMP(MILLIS), shop STRING"
+    entry = f"  t: {{topic: {topic}, format: json, {more}, hints: "
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"{entry}'{hints}, price DOUBLE'}}\n")
+    table = pipeline.landed[0]
+    land_here(pipeline)
+    send(broker.bootstrap, topic, [{"shop": "a", "price": 0.5, "paid": 7}])
+    with_more = f"{entry}'{hints}, price DOUBLE, paid STRING'}}\n"
+    land_here(pipeline_of(tmp_path, broker.bootstrap, with_more))
+    rows = sorted(rows_of(table.path), key=lambda row: int(row["offset"]))
+    names = ("shop", "price", "n", "paid")
+    assert [(str(row["at_date"]), *(row[name] for name in names)) for row in rows] == [
+        ("None", None, None, 1, None),
+        ("2023-11-14", "a", 1.0, None, None),
+        ("None", "a", 0.5, None, "7"),
+    ]  # fmt: skip
+    assert rows_of(table.dead_path) == []
+    assert {file.partition_values["shop"] for file in Table.open(table.path).files()} == {None, "a"}
+
+
+def test_fractions_widen_a_column_of_integers_and_all_rows_land(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 2)
+    entry = f"  t: {{topic: {topic}, format: json, hints: 'n BIGINT'}}\n"
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, entry)
+    table = pipeline.landed[0]
+    send(broker.bootstrap, topic, [{"price": 1, "s": {"a": 1}}, {"price": 2}])
+    land_here(pipeline)
+    rows = [{"price": 3}, {"price": 0.5, "s": {"a": 1.5}, "new": 7}, {"n": 1.5}, {"price": "x"}]
+    send(broker.bootstrap, topic, rows)
+    (batch,) = land_here(pipeline)
+    assert (batch.rows, batch.bad_rows) == (2, 2)
+    landed = sorted(rows_of(table.path), key=lambda row: float(row["price"]))
+    assert [row["price"] for row in landed] == [0.5, 1.0, 2.0, 3.0]
+    assert [(row["s"], row["new"]) for row in landed[:2]] == [({"a": 1.5}, 7), ({"a": 1.0}, None)]
+    assert sorted(row["error"] for row in rows_of(table.dead_path)) == [
+        "field n: expected bigint, found 1.5",
+        'field price: expected double, found the string "x"',
+    ]
+
+
+def test_fractions_beside_integers_that_no_double_holds_are_dead_letters(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    table = pipeline.landed[0]
+    send(broker.bootstrap, topic, [{"stored": 2**53 + 1, "n": 1}])
+    land_here(pipeline)
+    version = Table.open(table.path).version
+    send(broker.bootstrap, topic, [{"stored": 0.5, "n": 1}, {"n": 1.5}, {"n": 2**53 + 1}])
+    (batch,) = land_here(pipeline)
+    assert (batch.rows, batch.bad_rows) == (1, 2)
+    assert Table.open(table.path).version == version + 1, "no column was added or widened"
+    assert [row["error"] for row in rows_of(table.dead_path)] == [
+        f"field {name}: expected bigint, found {found}; the column has integers beyond 2^53, which"
+        f" no double holds: land the topic in a new table with hints: {name} DECIMAL(38,9)"
+        for name, found in (("stored", "0.5"), ("n", "1.5"))
+    ]
+    more = f"  t: {{topic: {topic}, format: json, hints: 'stored DOUBLE'}}\n"
+    with pytest.raises(LandingFailure, match="have integers beyond 2"):
+        land_here(pipeline_of(tmp_path, broker.bootstrap, more))
+
+
+def test_a_hint_widens_an_existing_column(broker: SawlogServer, topic: str, tmp_path: Path) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    entry = f"{{topic: {topic}, format: json"
+    send(broker.bootstrap, topic, [{"price": 1}])
+    land_here(pipeline_of(tmp_path, broker.bootstrap, f"  t: {entry}}}\n"))
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {entry}, hints: price DOUBLE}}\n")
+    send(broker.bootstrap, topic, [{"price": 2}])
+    land_here(pipeline)
+    assert [row["price"] for row in rows_of(pipeline.landed[0].path)] == [1.0, 2.0]
+
+
+def test_a_batch_that_meets_the_widening_of_another_driver_lands_afterwards(
+    broker: SawlogServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other driver widens between the dead letters of this batch and its rows."""
+    create_topic(broker.bootstrap, topic, 1)
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    table = pipeline.landed[0]
+    send(broker.bootstrap, topic, [{"price": 1}])
+    land_here(pipeline)
+    send(broker.bootstrap, topic, [{"price": 2}, {"price": "x"}])
+    commit = Table.commit
+
+    def widen_first(self: Table, *args: Any, **more: Any) -> Any:
+        assert widen_columns(Table.open(self.path), ["price"])
+        return commit(self, *args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "commit", widen_first)
+        with pytest.raises(LandingFailure) as caught:
+            land_here(pipeline)
+    assert caught.value.kind is FailureKind.CONFLICT
+    assert rows_of(table.dead_path) == []
+    land_here(pipeline)
+    assert [row["price"] for row in rows_of(table.path)] == [1.0, 2.0]
+    assert [row["value"] for row in rows_of(table.dead_path)] == [b'{"price": "x"}']
 
 
 def test_an_empty_topic_makes_an_empty_table_with_start_offsets(
@@ -160,7 +303,7 @@ def test_a_batch_is_bounded_by_rows_and_by_bytes(
 def set_back_to(pipeline: Pipeline, start: dict[int, int]) -> LandedTable:
     (table,) = pipeline.landed
     with Cluster(pipeline.brokers) as cluster:
-        restore_to(cluster, table, resolve_replay_start(cluster, table.topic, start))
+        restore_to(cluster, table, resolve_replay_start(cluster, table, start))
     return table
 
 
@@ -351,7 +494,7 @@ def test_a_replay_from_beyond_the_end_is_rejected_and_changes_nothing(
         Cluster(broker.bootstrap) as cluster,
         pytest.raises(InvalidReplayStart, match=re.escape(told)),
     ):
-        resolve_replay_start(cluster, topic, start)
+        resolve_replay_start(cluster, pipeline.landed[0], start)
     if isinstance(start, dict):
         text = ",".join(f"{index}:{offset}" for index, offset in start.items())
         assert run(["pipeline", "replay", "t", "--from", text, "-f", pipeline.file]) == 2
@@ -360,10 +503,11 @@ def test_a_replay_from_beyond_the_end_is_rejected_and_changes_nothing(
 
 
 def test_a_replay_from_an_offset_leaves_shorter_partitions_at_their_end(
-    broker: SawlogServer, topic: str
+    broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 2)
     send(broker.bootstrap, topic, (b"x" for _ in range(5)))  # three and two
+    config = LandedTable("t", TablePath(tmp_path / "t"), topic, "g")
     with Cluster(broker.bootstrap) as cluster:
-        starts = resolve_replay_start(cluster, topic, AtOffset(3))
+        starts = resolve_replay_start(cluster, config, AtOffset(3))
     assert {tp.partition: at for tp, at in starts.items()} == {0: 3, 1: 2}

@@ -155,16 +155,14 @@ def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[LandedBatch]:
         with Cluster(pipeline.brokers) as cluster:
             ready = prepare(cluster, config)
             parameters = read_parameters(
-                landing_parameters(pipeline, config, ready.topic_id).to_json(),
+                landing_parameters(pipeline, config, ready.topics).to_json(),
                 pipeline.lake.options,
                 config.registry.options if config.registry else NO_OPTIONS,
             )
             committer = LandingCommitter(
                 parameters, ready, landed=landed.append, commit_to_group=lambda _: None
             )
-            planner = BatchPlanner(
-                cluster, config.topic, ready.topic_id, config.commit, read_committed=True
-            )
+            planner = BatchPlanner(cluster, ready.topics, config.commit, read_committed=True)
             at, ends = ready.starts, planner.ends()
             while (end := planner.bounded(at, ends)) != at:
                 ranges = [OffsetRange(tp, at.get(tp, 0), last) for tp, last in end.items()]

@@ -15,6 +15,7 @@ from sawlog.cli.pipeline_context import deferred_signals, stop_on_signal
 from sawlog.cli.pipeline_progress import ProgressLines, describe
 from sawlog.cli.pipeline_tables import ReplayFrom, _row
 from sawlog.client.consumer.consumer import AtOffset, AtTime
+from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.pipeline_status import TableStatus
 from support.pipeline.tables import land, new_table
@@ -130,6 +131,9 @@ def test_a_replay_starts_at_offsets_or_a_time() -> None:
     kind = ReplayFrom()
     assert kind.convert("17", None, None) == AtOffset(17)
     assert kind.convert("0:17,2:20", None, None) == {0: 17, 2: 20}
+    assert kind.convert("a.b-c/0:17,d/2:20", None, None) == {
+        partition_of("a.b-c", 0): 17, partition_of("d", 2): 20,
+    }  # fmt: skip
     assert kind.convert("1970-01-01T00:00:01Z", None, None) == AtTime(1_000)
     with pytest.raises(BadParameter, match=r"a time ago .*, an offset .*, one for each partition"):
         kind.convert("0:17,2", None, None)

@@ -1,7 +1,8 @@
 """Schema evolution: how the columns of data and of a table fit together.
 
-A table only gains columns, and fields of structs, at the end. The type of a column never changes. A
-batch conforms to a wider schema by nulls.
+A table only gains columns, and fields of structs, at the end. The type of a column never changes,
+except for bigint that is widened to double (`widening.py`). A batch conforms to a wider schema by
+nulls.
 """
 
 import pyarrow as pa
@@ -74,8 +75,8 @@ def _missing(known: list[pa.Field], found: list[pa.Field], where: str) -> list[s
 
 
 def _missing_inside(known: pa.DataType, found: pa.DataType, path: str) -> list[str]:
-    if known == found:
-        return []
+    if known == found or (pa.types.is_float64(known) and pa.types.is_int64(found)):
+        return []  # a bigint column that was widened since is readable as double
     if pa.types.is_struct(known) and pa.types.is_struct(found):
         return _missing(list(known), list(found), f"{path}.")
     if is_list(known) and is_list(found):

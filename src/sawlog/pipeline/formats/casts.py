@@ -42,9 +42,12 @@ _MISFIT = (
 
 
 def cast_texts(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags]:
-    """Cast text to a type; returns the array, null at misfits, and flags of the misfits."""
+    """Cast text, or bytes that should be text, to a type.
+
+    Returns the array, null at misfits, and flags of the misfits.
+    """
     type_ = plain(type_)
-    if pa.types.is_string(type_):
+    if texts.type == type_:
         return texts, np.zeros(len(texts), np.bool_)
     if pa.types.is_timestamp(type_):
         return _within_years(*cast_apart(texts, TIMESTAMP, _to_timestamps))

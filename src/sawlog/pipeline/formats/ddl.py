@@ -1,13 +1,18 @@
-"""Parses a schema in Spark's DDL, `id BIGINT, tags ARRAY<STRING>`, with the types of tables."""
+"""Parses a schema in Spark's DDL, `id BIGINT, tags ARRAY<STRING>`, with the types of tables.
+
+`TIMESTAMP(MILLIS)` is an addition: a timestamp whose numbers are milliseconds since 1970, not
+seconds. It becomes an Arrow timestamp in milliseconds, and a plain timestamp in a table.
+"""
 
 import difflib
 import re
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 import pyarrow as pa
 
 from sawlog.pipeline.formats.parsed import FormatError
-from sawlog.pipeline.formats.spark_types import MAX_DIGITS, SIMPLE, is_list
+from sawlog.pipeline.formats.spark_types import MAX_DIGITS, SIMPLE, TIMESTAMP, is_list
 
 _OTHER_NAMES = {
     "byte": "tinyint",
@@ -26,6 +31,7 @@ _TOKEN = re.compile(
     r"|(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(?P<sign>[<>(),:]))",
     re.DOTALL,
 )
+_EPOCH_UNITS = {"seconds": TIMESTAMP, "millis": pa.timestamp("ms", tz="UTC")}
 _MAX_LEVELS = 50
 _USUAL_DIGITS = 10
 
@@ -133,6 +139,8 @@ class _Reader:
         self._next += 1
         written = token.text.lower()
         name = _OTHER_NAMES.get(written, written)
+        if name == "timestamp":
+            return self._timestamp()
         if name in SIMPLE:
             return SIMPLE[name]
         if name == "decimal":
@@ -181,6 +189,17 @@ class _Reader:
             )
         return pa.decimal128(precision, scale)
 
+    def _timestamp(self) -> pa.DataType:
+        if not self._is("("):
+            return TIMESTAMP
+        self._next += 1
+        token = self._here
+        if token.text.lower() not in _EPOCH_UNITS:
+            self._fail("expected TIMESTAMP(SECONDS) or TIMESTAMP(MILLIS)", token.at)
+        self._next += 1
+        self._take(")")
+        return _EPOCH_UNITS[token.text.lower()]
+
     def _number(self) -> int:
         if self._here.kind != "number":
             self._fail("expected a number", self._here.at)
@@ -196,3 +215,23 @@ def _hint(written: str) -> str:
 def from_ddl(text: str) -> pa.Schema:
     """Parse a schema. FormatError says what is wrong and at which character."""
     return _Reader(text).schema()
+
+
+def epoch_millis(schema: pa.Schema) -> list[str]:
+    """The paths of the `TIMESTAMP(MILLIS)` in a schema, as the JSON parser writes them."""
+    return list(leaf_paths(schema, lambda leaf: pa.types.is_timestamp(leaf) and leaf.unit == "ms"))
+
+
+def leaf_paths(schema: pa.Schema, is_wanted: Callable[[pa.DataType], bool]) -> Iterator[str]:
+    """The paths of the wanted types in a schema: `a`, `a.b`, `a[].b`, `a{}`."""
+    waiting = [(part.name, part.type) for part in reversed(schema)]
+    while waiting:
+        path, type_ = waiting.pop()
+        if pa.types.is_struct(type_):
+            waiting += [(f"{path}.{part.name}", part.type) for part in reversed(list(type_))]
+        elif is_list(type_):
+            waiting.append((f"{path}[]", type_.value_type))
+        elif pa.types.is_map(type_):
+            waiting.append((f"{path}{{}}", type_.item_type))
+        elif is_wanted(type_):
+            yield path

@@ -42,11 +42,12 @@ class FramedJsonParser:
         self._columns_are_final = columns_are_final
         self._generated = generated
         self._schemas: dict[SchemaId, pa.Schema | str] = {}
+        self._format = Format("json", {}, None, format_.epoch_millis, format_.hinted_bigints)
         self._parser = self._new_parser()
 
     def _new_parser(self) -> JsonParser:
         return JsonParser(
-            Format("json"),
+            self._format,
             self._columns,
             infer=self._infer,
             columns_are_final=self._columns_are_final,

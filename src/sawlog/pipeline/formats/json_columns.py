@@ -5,8 +5,10 @@ string as its text, and nothing else is converted. A new field gets a type that 
 values; a field that is always null gets no column.
 """
 
+import math
 from collections.abc import Collection
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +36,7 @@ from sawlog.pipeline.formats.spark_types import (
     column_name,
     field_column,
     is_list,
+    quoted,
     type_name,
 )
 
@@ -67,10 +70,19 @@ class TooWide(Exception):
 class FieldIndexes:
     """The field indexes of all nesting levels, kept between calls."""
 
-    def __init__(self, infer: bool, columns_are_final: bool, generated: Collection[str]) -> None:
+    def __init__(
+        self,
+        infer: bool,
+        columns_are_final: bool,
+        generated: Collection[str],
+        epoch_millis: Collection[str] = (),
+        hinted_bigints: Collection[str] = (),
+    ) -> None:
         self.infer = infer
         self.columns_are_final = columns_are_final  # a value that needs a new one does not fit
         self.generated = generated
+        self.epoch_millis = epoch_millis  # the paths of timestamps from milliseconds
+        self.hinted_bigints = hinted_bigints  # the paths of integers that never become doubles
         self.budget = FieldBudget()
         self._by_path: dict[str, tuple[pa.DataType | None, FieldIndex]] = {}
 
@@ -84,17 +96,29 @@ class FieldIndexes:
         return index
 
 
-class Builder:
-    """Builds columns over one buffer of values; `misfits` has the first reason per row.
+class Widening(NamedTuple):
+    """A number that a bigint column would fit if it were double."""
 
-    Raises TooWide if nested fields have more than `most_slots` slots in total.
+    path: str
+    reason: str
+
+
+class Builder:
+    """Builds columns over one buffer of values.
+
+    `misfits` has the first reason per row that does not fit the table, `inferred_misfits` the
+    first one for a type that was inferred here, and `widenings` the rows that would fit a wider
+    column. Raises TooWide if nested fields have more than `most_slots` slots in total.
     """
 
     def __init__(self, data: Bytes, indexes: FieldIndexes, most_slots: int) -> None:
         self._data = data
         self._indexes = indexes
         self._slots_left = most_slots
+        self._is_new = False  # whether the type of the current column was inferred here
         self.misfits: dict[int, str] = {}
+        self.inferred_misfits: dict[int, str] = {}
+        self.widenings: dict[int, Widening] = {}
 
     def column(self, slots: Slots, known: pa.DataType | None, path: str, level: int) -> pa.Array:
         """Build a column; None for a new field without a type yet."""
@@ -113,11 +137,14 @@ class Builder:
         if self._indexes.columns_are_final:
             self._refuse(slots, slots.kinds > grammar.NULL, path)
             return None
-        return self._typed(slots, self._inferred(slots, present), path, level)
+        self._is_new = True
+        array = self._typed(slots, self._inferred(slots, present), path, level)
+        self._is_new = False
+        return array
 
     def _inferred(self, slots: Slots, present: set[int]) -> pa.DataType:
         """The type of a new field. Strings stay strings even if they look like times: one other
-        value must not cost rows, and a schema can declare the type.
+        value must not cost rows, and a hint can declare the type.
         """
         if present <= {grammar.FALSE, grammar.TRUE}:
             return pa.bool_()
@@ -164,8 +191,31 @@ class Builder:
         if type_.bit_width < 64:
             limit = 1 << (type_.bit_width - 1)
             fits &= (numbers >= -limit) & (numbers < limit)
-        self._note_misfits(slots, fits, type_, path)
+        widens = self._note_widenings(slots, path) if type_.bit_width == 64 else fits
+        self._note_misfits(slots, fits | widens, type_, path)
         return array_of(type_, fits, numbers.astype(type_.to_pandas_dtype(), copy=False))
+
+    def _note_widenings(self, slots: Slots, path: str) -> Flags:
+        """Flag the numbers that fit a double, if the column may become one."""
+        widens = slots.are(grammar.FLOAT)
+        if not self._indexes.infer or path in self._indexes.hinted_bigints:
+            widens[:] = False
+        for at in places_of(widens):
+            text = self._text(slots, at).decode()
+            number = float(text)
+            if (math.isinf(number) and text.encode() not in _NOT_FINITE) or (
+                number == 0 and not is_zero(text)
+            ):
+                widens[at] = False
+                continue
+            reason = (
+                f"field {path}: expected bigint, found {self._excerpt(slots, at)}; the column has"
+                " integers beyond 2^53, which no double holds: land the topic in a new table with"
+                f" hints: {quoted(path)} DECIMAL(38,9)"
+            )
+            row = int(at if slots.rows is None else slots.rows[at])
+            self.widenings.setdefault(row, Widening(path, reason))
+        return widens
 
     def _floats(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
         """The nearest floats; numbers out of range do not fit.
@@ -209,24 +259,36 @@ class Builder:
             if int(self._text(slots, at)) != int(numbers[at]):
                 fits[at] = False
                 found = f"expected double, found {self._excerpt(slots, at)}"
-                advice = "a schema can make the column DECIMAL or STRING"
+                advice = "a schema or a hint can make the column DECIMAL or STRING"
                 reason = f"{found}, which a double does not hold exactly; {advice}"
                 self._misfit(slots, at, f"field {path}: {reason}")
 
     def _timestamps(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
-        """Timestamps from strings, and from integers as seconds, as in Spark."""
+        """Timestamps from strings, and from integers as seconds, as in Spark, or milliseconds."""
         whole = slots.kinds == grammar.INTEGER
         texts, fits = self._cast(slots, type_, _STRINGS)
         if not whole.any():
             self._note_misfits(slots, fits, type_, path)
             return texts
-        seconds = np.empty(len(slots.kinds), np.int64)
-        value_kernels.integers(self._data, *slots[:3], seconds)
-        whole &= (seconds >= FIRST_S) & (seconds < END_S)
-        micros = np.where(whole, seconds, 0) * 1_000_000
+        numbers = np.empty(len(slots.kinds), np.int64)
+        value_kernels.integers(self._data, *slots[:3], numbers)
+        per_s = 1_000 if path in self._indexes.epoch_millis else 1
+        is_within = (numbers >= FIRST_S * per_s) & (numbers < END_S * per_s)
+        if per_s == 1:
+            self._refuse_epochs(slots, whole & ~is_within, path)
+        whole &= is_within
+        micros = np.where(whole, numbers, 0) * (1_000_000 // per_s)
         strings = np.asarray(texts.cast(pa.int64()).fill_null(0))
         self._note_misfits(slots, fits | whole, type_, path)
         return array_of(type_, fits | whole, np.where(whole, micros, strings))
+
+    def _refuse_epochs(self, slots: Slots, refused: Flags, path: str) -> None:
+        for at in places_of(refused):
+            self._misfit(
+                slots, at, f"field {path}: expected timestamp, found {self._excerpt(slots, at)},"
+                " which as seconds is outside the years 1 to 9999; for milliseconds declare it"
+                " TIMESTAMP(MILLIS)"
+            )  # fmt: skip
 
     def _texts(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
         kinds: tuple[int, ...] = _STRINGS
@@ -378,7 +440,7 @@ class Builder:
 
     def _misfit(self, slots: Slots, at: int, reason: str) -> None:
         row = int(at if slots.rows is None else slots.rows[at])
-        self.misfits.setdefault(row, reason)
+        (self.inferred_misfits if self._is_new else self.misfits).setdefault(row, reason)
 
     def _excerpt(self, slots: Slots, at: int) -> str:
         text = self._text(slots, at)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Collection, Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sawlog.pipeline.formats import json_grammar as grammar
@@ -25,6 +26,8 @@ _MAX_SLOTS = (64 << 20) // 9
 several parts, down to one row.
 """
 _MIN_ROWS = 256
+_ROUNDS = 4
+"""How often values are parsed again without rows that do not land."""
 _REASONS = {
     grammar.NO_VALUE: "no value",
     grammar.EMPTY: "an empty value",
@@ -67,7 +70,14 @@ class JsonParser:
     ) -> None:
         check_options(format_, {"encoding": ("plain",)})
         columns = plain_schema(known or pa.schema([]))
-        self._indexes = FieldIndexes(infer, columns_are_final, generated)
+        self._indexes = FieldIndexes(
+            infer,
+            columns_are_final,
+            generated,
+            frozenset(format_.epoch_millis),
+            frozenset(format_.hinted_bigints),
+        )
+        self._known = columns
         self._index = self._indexes.at("", pa.struct(list(columns)))
 
     def __call__(self, values: pa.Array) -> Iterator[Parsed]:
@@ -88,7 +98,34 @@ class JsonParser:
                 return
 
     def _part(self, values: Values) -> Parsed:
-        """Parse as many of the first values as stay within the slot limit."""
+        """Parse as many of the first values as stay within the slot limit.
+
+        New columns and their types come from rows that land: if rows do not fit and others have
+        new fields, the others are parsed again without them.
+        """
+        attempt = self._attempt(values)
+        values = values.first(attempt.count)
+        numbers = np.arange(attempt.count)  # of the values that are still parsed
+        bad: dict[int, str] = {}
+        widen = attempt.widen
+        for _ in range(_ROUNDS):
+            if not attempt.misfits or attempt.batch.schema.equals(self._known):
+                break
+            refused = attempt.bad | (attempt.bound or attempt.inferred)
+            bad |= {int(numbers[at]): reason for at, reason in refused.items()}
+            stays = np.ones(len(numbers), np.bool_)
+            stays[list(refused)] = False
+            numbers = numbers[stays]
+            attempt = self._attempt(values.among(numbers))
+            assert attempt.count == len(numbers), "the same keys need as many slots"
+            widen |= attempt.widen
+        bad |= {int(numbers[at]): reason for at, reason in (attempt.bad | attempt.misfits).items()}
+        found = [BadRow(row, bad[row]) for row in sorted(bad)]
+        kept = np.setdiff1d(np.arange(len(values.begins)), list(bad)) if found else None
+        return Parsed(attempt.fitting(), None if kept is None else pa.array(kept), found, widen)
+
+    def _attempt(self, values: Values) -> "_Attempt":
+        """Parse the first values; each becomes a row or is bad."""
         index = self._index
         while True:
             most = _MAX_SLOTS // max(1, index.slots)
@@ -106,15 +143,51 @@ class JsonParser:
             index.add_keys(texts_of(data, unknown))
         builder = Builder(data, self._indexes, _MAX_SLOTS if len(begins) > 1 else sys.maxsize)
         batch = _batch(builder, index, slots, good)
-        rows = kept[:good].astype(np.int64)
         bad = {int(at): _reason(-int(codes[at]), int(places[at])) for at in np.flatnonzero(codes)}
-        if builder.misfits:
-            fits = np.ones(good, np.bool_)
-            fits[list(builder.misfits)] = False
-            bad |= {int(rows[at]): reason for at, reason in builder.misfits.items()}
-            batch, rows = batch.filter(pa.array(fits)), rows[fits]
-        found = [BadRow(row, bad[row]) for row in sorted(bad)]
-        return Parsed(batch, pa.array(rows) if found else None, found)
+        return _Attempt(len(begins), batch, kept[:good].astype(np.int64), bad, builder)
+
+
+class _Attempt:
+    """The rows of the first `count` values, and why values are bad, by their index.
+
+    `bad` are malformed; `bound` do not fit the columns of the table, and `inferred` only types that
+    were inferred from these values. `widen` are the paths of bigint columns that would fit more
+    rows if they were double.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        batch: pa.RecordBatch,
+        rows: npt.NDArray[np.int64],
+        bad: dict[int, str],
+        builder: Builder,
+    ) -> None:
+        self.count = count
+        self.batch = batch
+        self.bad = bad
+        self._rows = rows
+        widenings = {
+            row: one for row, one in builder.widenings.items() if row not in builder.misfits
+        }
+        bound = {row: one.reason for row, one in widenings.items()} | builder.misfits
+        self.widen = {one.path for one in widenings.values()}
+        self.bound = {int(rows[row]): reason for row, reason in bound.items()}
+        self.inferred = {
+            int(rows[row]): reason
+            for row, reason in builder.inferred_misfits.items()
+            if row not in bound
+        }
+
+    @property
+    def misfits(self) -> dict[int, str]:
+        return self.bound | self.inferred
+
+    def fitting(self) -> pa.RecordBatch:
+        """The rows without misfits."""
+        if not self.misfits:
+            return self.batch
+        return self.batch.filter(pa.array(~np.isin(self._rows, list(self.misfits))))
 
 
 def _batch(

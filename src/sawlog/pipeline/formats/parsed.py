@@ -3,7 +3,7 @@
 Every value is one or the other; nothing that a producer can send raises an error.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -23,12 +23,16 @@ class FormatError(ValueError):
 class Format:
     """The format of values; each parser documents its options.
 
-    With a registry, the schemas of the values are there.
+    With a registry, the schemas of the values are there. `epoch_millis` are the paths of timestamps
+    whose numbers are milliseconds, and `hinted_bigints` those of integers that stay so, both in
+    JSON.
     """
 
     kind: Kind
     options: Mapping[str, str] = field(default_factory=dict)
     registry: RegistryUrl | None = None
+    epoch_millis: Sequence[str] = ()
+    hinted_bigints: Sequence[str] = ()
 
 
 class BadRow(NamedTuple):
@@ -45,6 +49,8 @@ class Parsed(NamedTuple):
     """The ascending indexes of good values; None if all are good."""
     bad: Sequence[BadRow]
     """Ascending by index."""
+    widen: Collection[str] = ()
+    """The paths of bigint columns that would fit more of the values if they were double."""
 
     @property
     def values(self) -> int:

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sawlog.pipeline.formats.compiled import Bytes, Places
@@ -20,6 +21,10 @@ class Values(NamedTuple):
 
     def after(self, count: int) -> "Values":
         return self._replace(begins=self.begins[count:], ends=self.ends[count:])
+
+    def among(self, numbers: npt.NDArray[np.int64]) -> "Values":
+        """The values with these indexes."""
+        return self._replace(begins=self.begins[numbers], ends=self.ends[numbers])
 
 
 def values_of(array: pa.Array) -> Values:

@@ -22,18 +22,17 @@ RESUME = "sawlog pipeline resume TABLE --accept-loss -f FILE"
 
 
 class TopicState:
-    """The topic of one table as the brokers have it now. Not thread-safe.
+    """The topics of one table as the brokers have them now. Not thread-safe.
 
-    `topic_id` is the id of the topic that landed. Methods raise LandingFailure if the landing
+    `topics` has the ids of the topics that landed. Methods raise LandingFailure if the landing
     cannot continue, and client errors if the brokers do not answer.
     """
 
     def __init__(
-        self, cluster: Cluster, topic: str, topic_id: bytes, *, read_committed: bool
+        self, cluster: Cluster, topics: Mapping[str, bytes], *, read_committed: bool
     ) -> None:
         self._cluster = cluster
-        self._topic = topic
-        self._topic_id = topic_id
+        self._topics = topics
         self._read_committed = read_committed
 
     def ends(self) -> Offsets:
@@ -61,14 +60,18 @@ class TopicState:
             check_log(landed, self._offsets(waiting, EARLIEST), ends)
 
     def _partitions(self) -> list[TopicPartition]:
-        metadata = self._cluster.fetch_metadata([self._topic])
-        for refused in metadata.errors.values():
+        metadata = self._cluster.fetch_metadata(self._topics)
+        for name, refused in metadata.errors.items():
             if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise topic_deleted(self._topic)
+                raise topic_deleted(name, is_one=len(self._topics) == 1)
             raise refused
-        (topic,) = metadata.topics.values()
-        check_topic_id(self._topic, self._topic_id, topic.id)
-        return [partition_of(topic.name, index) for index in topic.partitions]
+        for topic in metadata.topics.values():
+            check_topic_id(topic.name, self._topics[topic.name], topic.id)
+        return [
+            partition_of(topic.name, index)
+            for topic in metadata.topics.values()
+            for index in topic.partitions
+        ]
 
     def _offsets(
         self, partitions: Iterable[TopicPartition], mark: int, *, read_committed: bool = False
@@ -78,12 +81,19 @@ class TopicState:
         return {partition: entry.offset for partition, entry in sorted(found.items())}
 
 
-def topic_deleted(topic: str) -> LandingFailure:
-    """The failure for a topic that is missing although its table exists."""
+def topic_deleted(topic: str, *, is_one: bool = True) -> LandingFailure:
+    """The failure for a topic that is missing although the table has landed it.
+
+    `is_one` says whether the table has this topic only.
+    """
+    advice = (
+        f"remove the table from the file, or create the topic again and continue with it: {RESUME}"
+        if is_one
+        else "to go on with the others, take it out of `topics`, or out of what `topic_pattern`"
+        " matches"
+    )
     return LandingFailure(
-        FailureKind.TOPIC_DELETED,
-        f"the topic {topic!r} no longer exists; remove the table from the file, or create the topic"
-        f" again and continue with it: {RESUME}",
+        FailureKind.TOPIC_DELETED, f"the topic {topic!r} no longer exists; {advice}"
     )
 
 

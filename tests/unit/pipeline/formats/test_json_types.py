@@ -132,8 +132,6 @@ def test_what_fits(type_: str, value: str, expected: Any) -> None:
         ("date", '"yesterday"', 'the string "yesterday"'),
         ("date", "19000", "19000"),
         ("timestamp", '"2024-13-01T00:00:00Z"', 'the string "2024-13-01T00:00:00Z"'),
-        ("timestamp", "9223372036854775807", "9223372036854775807"),
-        ("timestamp", "1700000000000", "1700000000000"),  # milliseconds, read as seconds
         ("timestamp", '"0000-12-31T23:59:59Z"', 'the string "0000-12-31T23:59:59Z"'),
         ("timestamp", '"9999-12-31T23:00-01:00"', 'the string "9999-12-31T23:00-01:00"'),
         ("date", '"0000-12-31"', 'the string "0000-12-31"'),
@@ -228,7 +226,7 @@ def test_an_inferred_double_of_the_table_takes_whole_numbers_only_as_they_are() 
     values = (field("9007199254740993"), field("9007199254740994"))
     outcome = parse("json", *values, known=known, infer=True)
     assert outcome.rows == [{"a": 9007199254740994.0}]
-    assert "a schema can make the column DECIMAL or STRING" in outcome.bad[0]
+    assert "a schema or a hint can make the column DECIMAL or STRING" in outcome.bad[0]
 
 
 @pytest.mark.parametrize("value", ["null", "[]", "{}", "[null, []]", '{"b": null, "c": [{}]}'])
@@ -258,9 +256,9 @@ def test_without_inference_unknown_fields_are_ignored() -> None:
 
 
 def test_a_known_type_binds_also_with_inference() -> None:
-    outcome = parse("json", field("1"), field("1.5"), known=from_ddl("a bigint"), infer=True)
+    outcome = parse("json", field("1"), field('"x"'), known=from_ddl("a bigint"), infer=True)
     assert outcome.rows == [{"a": 1}]
-    assert outcome.bad == {1: "field a: expected bigint, found 1.5"}
+    assert outcome.bad == {1: 'field a: expected bigint, found the string "x"'}
 
 
 def test_fields_named_as_the_record_s_own_columns_get_a_prefix() -> None:

@@ -12,9 +12,11 @@ import pyarrow as pa
 
 from sawlog.pipeline.delta.partitioning import parse
 from sawlog.pipeline.formats import RAW
+from sawlog.pipeline.formats.ddl import epoch_millis, leaf_paths
 from sawlog.pipeline.formats.landed_rows import table_schema, value_schema
 from sawlog.pipeline.formats.parsed import Format, FormatError
 from sawlog.pipeline.formats.schema_inference import from_avro, from_ddl
+from sawlog.pipeline.formats.spark_types import field_column
 from sawlog.pipeline.landing.configuration.pipeline_config import INFER, REGISTRY, LandedTable
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 
@@ -24,12 +26,22 @@ AVRO_FILE, PROTOBUF_FILE = ".avsc", ".desc"
 def format_of(config: LandedTable) -> Format:
     """The format with the text of its schema file, which tasks may not be able to read."""
     options = dict(config.options)
+    millis: list[str] = []
+    bigints: list[str] = []
     if config.schema.endswith(AVRO_FILE):
         options["schema"] = _schema_file(config).decode(errors="replace")
     elif config.schema.endswith(PROTOBUF_FILE):
         options["schema"] = base64.b64encode(_schema_file(config)).decode()
+    if config.format == "json":
+        columns = pa.schema(
+            [
+                pa.field(field_column(part.name, config.columns.reserved), part.type)
+                for part in _bound_schema(config)
+            ]
+        )
+        millis, bigints = epoch_millis(columns), list(leaf_paths(columns, pa.types.is_int64))
     registry = config.registry if uses_registry(config) else None
-    return Format(config.format, options, registry)  # type: ignore[arg-type]
+    return Format(config.format, options, registry, millis, bigints)  # type: ignore[arg-type]
 
 
 def uses_registry(config: LandedTable) -> bool:
@@ -58,16 +70,58 @@ def declared_schema(config: LandedTable) -> pa.Schema | None:
             from sawlog.pipeline.formats.protobuf_format import file_decoder
 
             return file_decoder(format_of(config)).columns
-        return None if config.schema in (INFER, REGISTRY) else from_ddl(config.schema)
+        is_declared = config.schema not in (INFER, REGISTRY)
+        return _parse_ddl(config, config.schema) if is_declared else None
     except FormatError as error:
         raise LandingFailure(
             FailureKind.INVALID, f"the schema of {config.name!r}: {error}"
         ) from None
 
 
+def hinted_schema(config: LandedTable) -> pa.Schema:
+    """The columns of values whose types the file has, beside inferred ones."""
+    try:
+        return _parse_ddl(config, config.hints) if config.hints else pa.schema([])
+    except FormatError as error:
+        raise LandingFailure(
+            FailureKind.INVALID, f"the hints of {config.name!r}: {error}"
+        ) from None
+
+
+def _parse_ddl(config: LandedTable, text: str) -> pa.Schema:
+    schema = from_ddl(text)
+    if config.format != "json" and epoch_millis(schema):
+        raise FormatError("TIMESTAMP(MILLIS) is for numbers in json")
+    return schema
+
+
+def _bound_schema(config: LandedTable) -> pa.Schema:
+    """The columns of values that the file has, declared or as hints."""
+    declared = declared_schema(config)
+    return hinted_schema(config) if declared is None else declared
+
+
 def initial_schema(config: LandedTable) -> pa.Schema:
     """The columns that the table has from the start."""
-    return table_schema(declared_schema(config) or pa.schema([]))
+    declared = _bound_schema(config)
+    if config.format in ("avro", "protobuf"):
+        _check_reserved(config, declared)
+    return table_schema(declared, config.columns)
+
+
+def initial_value_schema(config: LandedTable) -> pa.Schema:
+    """The columns of values that the table has from the start."""
+    return parser_schema(initial_schema(config), config.columns.reserved)
+
+
+def _check_reserved(config: LandedTable, declared: pa.Schema) -> None:
+    for name in declared.names:
+        if name.lower() in config.columns.reserved:
+            raise LandingFailure(
+                FailureKind.INVALID,
+                f"the schema of {config.name!r} has a field {name!r}, and `columns` adds a column"
+                " of that name for the record",
+            )
 
 
 def generated_columns(partition_by: Iterable[str]) -> frozenset[str]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from sawlog.client.consumer.consumer import AT_EARLIEST, Start
 from sawlog.pipeline.delta.table_path import TablePath
+from sawlog.pipeline.formats.landed_rows import USUAL, RecordColumns
+from sawlog.pipeline.landing.configuration.topic_selection import TopicSelection
 from sawlog.pipeline.registry.registry_url import RegistryUrl
 
 INFER = "infer"
@@ -59,7 +61,7 @@ class Maintenance:
 
 @dataclass(frozen=True, slots=True)
 class LandedTable:
-    """A table in which a topic lands."""
+    """A table in which a topic lands, or several: `topic` is empty then."""
 
     name: str
     path: TablePath
@@ -73,7 +75,15 @@ class LandedTable:
     commit: CommitBounds = CommitBounds()
     start: Start = AT_EARLIEST
     read_committed: bool = True
+    columns: RecordColumns = USUAL
+    hints: str = ""  # DDL of fields whose types are not inferred
+    topics: tuple[str, ...] = ()
+    topic_pattern: str = ""
     upsert: Upsert | None = None  # None: rows are appended
+
+    @property
+    def selection(self) -> TopicSelection:
+        return TopicSelection((self.topic,) if self.topic else self.topics, self.topic_pattern)
 
     @property
     def dead_path(self) -> TablePath:

@@ -3,10 +3,12 @@
 A problem is reported with file and line, and an unknown key with the nearest known one.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,8 +24,14 @@ from sawlog.pipeline.delta.table_path import (
     parse_url,
 )
 from sawlog.pipeline.formats import parser
-from sawlog.pipeline.formats.landed_rows import value_schema
+from sawlog.pipeline.formats.landed_rows import (
+    HEADER_COLUMNS,
+    KEY_COLUMNS,
+    USUAL,
+    RecordColumns,
+)
 from sawlog.pipeline.formats.parsed import FormatError
+from sawlog.pipeline.formats.spark_types import quoted
 from sawlog.pipeline.landing.configuration import yaml_nodes
 from sawlog.pipeline.landing.configuration.declared_columns import (
     AVRO_FILE,
@@ -31,6 +39,7 @@ from sawlog.pipeline.landing.configuration.declared_columns import (
     declared_schema,
     format_of,
     initial_schema,
+    initial_value_schema,
 )
 from sawlog.pipeline.landing.configuration.keyed_table import (
     KEYED_KEYS,
@@ -58,21 +67,23 @@ from sawlog.pipeline.landing.configuration.schema_source import (
     schema_problem,
 )
 from sawlog.pipeline.landing.configuration.sql_table_names import table_names
+from sawlog.pipeline.landing.configuration.topic_selection import check_pattern
 from sawlog.pipeline.landing.configuration.yaml_nodes import Problems, Section
 from sawlog.pipeline.landing.failures import LandingFailure
 from sawlog.pipeline.registry.registry_url import RegistryUrl
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import yaml
 
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MAX_GROUP_CHARS = 255
 _QUERY_KEYS = ("sql", "key", "watermark", "topics", "partition_by", "every")
+_TOPIC_KEYS = ("topic", "topics", "topic_pattern")
 _LANDED_KEYS = (
-    "topic", "format", "schema", "options", "partition_by", "commit", "group", "start", "isolation",
-    "registry", "registry_options",
-    *KEYED_KEYS,
+    *_TOPIC_KEYS, "format", "schema", "options", "partition_by", "commit", "group", "start",
+    "isolation", "registry", "registry_options", "columns", "hints", *KEYED_KEYS,
 )  # fmt: skip
 NO_NAMES: tuple[str, ...] = ()
 START: Start = AT_EARLIEST  # the default
@@ -93,9 +104,11 @@ def read_pipeline(path: str) -> Pipeline:
     return parse_pipeline(path, Path(path).read_text(encoding="utf-8", errors="replace"))
 
 
-def parse_pipeline(file: str, content: str) -> Pipeline:
+def parse_pipeline(
+    file: str, content: str, environment: Mapping[str, str] = os.environ
+) -> Pipeline:
     """Parse the text; relative paths in it are relative to the directory of `file`."""
-    problems, node = yaml_nodes.parse(file, content)
+    problems, node = yaml_nodes.parse(file, content, environment)
     return _pipeline(problems, node, Path(file).resolve())
 
 
@@ -267,16 +280,21 @@ def _table(entry: Section, name: str, places: Places, names: Sequence[str]) -> T
 
 
 def _landed(entry: Section, name: str, places: Places) -> LandedTable:
-    format_name = entry.take("format", _format, "raw")
+    format_name = entry.take("format", partial(_one_of, FORMATS), "raw")
     registry = read_registry(entry, places.directory, places.registry)
     schema = entry.take("schema", yaml_nodes.text, default_schema(format_name))
+    hints = entry.take("hints", yaml_nodes.text, "")
     is_right = _check_schema(entry, format_name, schema, registry)
+    if hints and (format_name != "json" or schema != INFER):
+        entry.problems.add(
+            entry.node_of("hints"), "hints: they are for format: json with schema: infer"
+        )
     if schema.endswith((AVRO_FILE, PROTOBUF_FILE)):
         schema = _resolve_path(places.directory, schema)
     table = LandedTable(
         name=name,
         path=places.lake.child(name),
-        topic=entry.need("topic", _topic, ""),
+        topic=entry.take("topic", _topic, ""),
         group=entry.take("group", _group, f"sawlog-{name}"),
         format=format_name,
         schema=schema,
@@ -286,11 +304,28 @@ def _landed(entry: Section, name: str, places: Places) -> LandedTable:
         commit=_commit(entry),
         start=entry.take("start", _start, START),
         read_committed=entry.take("isolation", _isolation, True),
+        columns=_record_columns(entry),
+        hints=hints,
+        topics=entry.take("topics", _topics, NO_NAMES),
+        topic_pattern=entry.take("topic_pattern", _topic_pattern, ""),
         upsert=read_upsert(entry, format_name),
     )
+    _check_topics(entry)
+    if table.upsert is not None and table.columns.key != USUAL.key:
+        entry.problems.add(
+            entry.node_of("columns"), "columns: the key of a record is binary with mode: upsert"
+        )
     if is_right:
         _check_columns(entry, table)
     return table
+
+
+def _check_topics(entry: Section) -> None:
+    given = [name for name in _TOPIC_KEYS if name in entry]
+    if not given:
+        entry.problems.add(entry.node, f"{entry.title} has no 'topic'")
+    for name in given[1:]:
+        entry.problems.add(entry.node_of(name), f"{entry.title} has both {given[0]!r} and {name!r}")
 
 
 def _check_columns(entry: Section, table: LandedTable) -> None:
@@ -298,7 +333,7 @@ def _check_columns(entry: Section, table: LandedTable) -> None:
     try:
         columns = initial_schema(table)
     except LandingFailure as failure:
-        entry.problems.add(entry.node_of("schema"), failure.message)
+        entry.problems.add(entry.node_of("hints" if table.hints else "schema"), failure.message)
         return
     if table.upsert is not None:
         is_declared = declared_schema(table) is not None
@@ -307,16 +342,29 @@ def _check_columns(entry: Section, table: LandedTable) -> None:
     try:
         if table.options:  # else the slow import would check nothing
             infer = declared_schema(table) is None
-            parser(format_of(table), value_schema(columns), infer=infer)
+            parser(format_of(table), initial_value_schema(table), infer=infer)
     except FormatError as error:
         entry.problems.add(entry.node_of("options"), f"options: {error}")
     try:
         add_partition_columns(columns, [parse_partition(text) for text in table.partition_by])
     except TableError as error:
-        there = "" if table.schema not in (INFER, REGISTRY) or table.format == "raw" else (
-            "; inferred columns are not known when the table is created"
-        )  # fmt: skip
-        entry.problems.add(entry.node_of("partition_by"), f"partition_by: {error}{there}")
+        entry.problems.add(
+            entry.node_of("partition_by"), f"partition_by: {error}{_hint_advice(table, columns)}"
+        )
+
+
+def _hint_advice(table: LandedTable, columns: "pa.Schema") -> str:
+    """The hint for a column that is inferred: a table has its partition columns from the start."""
+    if table.schema == REGISTRY:
+        return "; inferred columns are not known when the table is created"
+    if table.schema != INFER or table.format != "json":
+        return ""
+    missing = [
+        f"{quoted(entry.column)} {'TIMESTAMP' if entry.unit else 'STRING'}"
+        for entry in map(parse_partition, table.partition_by)
+        if entry.column not in columns.names
+    ]
+    return f"; give the type of an inferred one: hints: {', '.join(missing)}" if missing else ""
 
 
 def _commit(entry: Section) -> CommitBounds:
@@ -331,6 +379,26 @@ def _commit(entry: Section) -> CommitBounds:
     )
     section.finish()
     return bounds
+
+
+def _record_columns(entry: Section) -> RecordColumns:
+    """`columns: {key: string, headers: map}`: how the record itself is stored."""
+    section = entry.section("columns")
+    if section is None:
+        return USUAL
+    columns = RecordColumns(
+        key=section.take("key", partial(_one_of, KEY_COLUMNS), USUAL.key),
+        headers=section.take("headers", partial(_one_of, HEADER_COLUMNS), USUAL.headers),
+    )
+    section.finish()
+    return columns
+
+
+def _one_of(names: Iterable[str], node: "yaml.Node") -> str:
+    found = yaml_nodes.text(node)
+    if found not in names:
+        raise ValueError(f"expected one of {', '.join(names)}, not {found!r}")
+    return found
 
 
 def _query(entry: Section, name: str, places: Places, names: Sequence[str]) -> QueryTable:
@@ -360,13 +428,6 @@ def _watermark(entry: Section) -> dict[str, float]:
     return {name: section.take(name, yaml_nodes.duration_s, 0.0) for name in section.names()}
 
 
-def _format(node: "yaml.Node") -> str:
-    found = yaml_nodes.text(node)
-    if found not in FORMATS:
-        raise ValueError(f"expected one of {', '.join(FORMATS)}, not {found!r}")
-    return found
-
-
 def _options(node: "yaml.Node") -> dict[str, str]:
     """Options as text; several values of `schema_id` are joined: `7,9`."""
     return yaml_nodes.mapping(node, lists=("schema_id",))
@@ -386,7 +447,16 @@ def _topic(node: "yaml.Node") -> str:
 
 
 def _topics(node: "yaml.Node") -> tuple[str, ...]:
-    return tuple(_topic_name(name) for name in yaml_nodes.texts(node))
+    names = tuple(_topic_name(name) for name in yaml_nodes.texts(node))
+    if not names:
+        raise ValueError("expected at least one topic")
+    return tuple(dict.fromkeys(names))
+
+
+def _topic_pattern(node: "yaml.Node") -> str:
+    found = yaml_nodes.text(node)
+    check_pattern(found)
+    return found
 
 
 def _topic_name(name: str) -> str:
@@ -446,13 +516,7 @@ def _check_together(problems: Problems, top: Section, tables: Iterable[Table]) -
         if count > 1:
             problems.add(where, f"tables: {count} have the name {name!r} if case is ignored")
     landed = [table for table in found if isinstance(table, LandedTable)]
-    readers = Counter((table.group, table.topic) for table in landed)
-    for (group, topic), count in readers.items():
-        if count > 1:
-            problems.add(
-                where, f"tables: {count} read the topic {topic!r} as the group {group!r}: each"
-                " needs a group of its own for its offsets"
-            )  # fmt: skip
+    _check_groups(problems, where, landed)
     queries = [table for table in found if isinstance(table, QueryTable)]
     _check_sources(problems, where, landed, queries)
     _check_cycles(problems, where, queries)
@@ -468,6 +532,21 @@ def _check_sources(
             problems.add(
                 where, f"tables: the query of {query.name!r} reads {name!r}, which is keyed, and a"
                 " stream has new rows only: land the topic in a table with mode: append for it"
+            )  # fmt: skip
+
+
+def _check_groups(problems: Problems, where: "yaml.Node", landed: Sequence[LandedTable]) -> None:
+    for place, table in enumerate(landed):
+        others = [
+            other.name
+            for other in landed[:place]
+            if other.group == table.group and other.selection.may_overlap(table.selection)
+        ]
+        if others:
+            problems.add(
+                where, f"tables: {others[0]!r} and {table.name!r} read the topic"
+                f" {str(table.selection)!r} as the group {table.group!r}: each needs a group of"
+                " its own for its offsets"
             )  # fmt: skip
 
 

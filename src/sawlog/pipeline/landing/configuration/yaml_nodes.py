@@ -13,6 +13,7 @@ from typing import TypeVar
 import yaml
 
 from sawlog.core.config_warnings import near_names
+from sawlog.pipeline.landing.configuration.environment_values import EnvironmentValues
 
 Value = TypeVar("Value")
 
@@ -30,15 +31,43 @@ class BadPipelineFile(Exception):
 
 
 class Problems:
-    """Collects problems by line, or by the path of keys for nodes of Python objects."""
+    """Collects problems by line, or by the path of keys for nodes of Python objects.
 
-    def __init__(self, file: str, key_paths: Mapping[int, str] | None = None) -> None:
+    The values of environment variables are not part of a problem.
+    """
+
+    def __init__(
+        self, file: str, environment: EnvironmentValues, key_paths: Mapping[int, str] | None = None
+    ) -> None:
         """`key_paths` has the path of each node by its `id`, such as `tables.access.format`."""
         self._file = file
+        self._environment = environment
         self._key_paths = key_paths
         self._found: list[tuple[int, str]] = []
 
     def add(self, node: yaml.Node | None, text: str) -> None:
+        if (written := self._environment.written(node)) is not None:
+            text = f"the value of {written} does not fit here; values of variables are not shown"
+        self._add(node, self._environment.hide(text))
+
+    def add_invalid(
+        self, node: yaml.Node, name: str, error: ValueError, convert: "Callable[[yaml.Node], Value]"
+    ) -> None:
+        """Add the error with which `convert` rejected the value of a key.
+
+        If the value has variables, the error is the one that `convert` has for their names.
+        """
+        if self._environment.written(node) is None:
+            self.add(node, f"{name}: {error}")
+            return
+        try:
+            convert(self._environment.as_written(node))
+        except ValueError as shown:
+            self._add(node, f"{name}: {shown}")
+        else:
+            self.add(node, "")
+
+    def _add(self, node: yaml.Node | None, text: str) -> None:
         if self._key_paths is None:
             line = 1 if node is None else node.start_mark.line + 1
             self._found.append((line, f"{self._file}:{line}: {text}"))
@@ -90,7 +119,7 @@ class Section:
         try:
             return convert(entry[1])
         except ValueError as error:
-            self.problems.add(entry[1], f"{name}: {error}")
+            self.problems.add_invalid(entry[1], name, error, convert)
             return default
 
     def need(self, name: str, convert: "Callable[[yaml.Node], Value]", default: Value) -> Value:
@@ -124,9 +153,15 @@ class Section:
                 self.problems.add(key, f"{self.title} has no key {name!r}{near}{known}")
 
 
-def parse(file: str, text: str) -> tuple[Problems, yaml.MappingNode]:
-    """The top-level mapping of the file. Raises BadPipelineFile if there is none."""
-    problems = Problems(file)
+def parse(
+    file: str, text: str, environment: Mapping[str, str]
+) -> tuple[Problems, yaml.MappingNode]:
+    """The top-level mapping of the file, with the variables of `environment` in its values.
+
+    Raises BadPipelineFile if there is none, or if a variable is not set.
+    """
+    values = EnvironmentValues(environment)
+    problems = Problems(file, values)
     try:
         node = yaml.compose(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -141,11 +176,16 @@ def parse(file: str, text: str) -> tuple[Problems, yaml.MappingNode]:
         raise BadPipelineFile(f"{file}:1: expected the keys brokers, lake and tables, not {found}")
     _check_depth(problems, node, _DEPTH)
     problems.raise_if_any()
+    values.substitute(node, problems.add)
+    problems.raise_if_any()
     return problems, node
 
 
 def represent(content: Mapping[str, object]) -> tuple[Problems, yaml.MappingNode]:
-    """Python objects as the nodes that a file with this content has. Raises BadPipelineFile."""
+    """Python objects as the nodes that a file with this content has. Raises BadPipelineFile.
+
+    Environment variables are not replaced: Python code has them.
+    """
     try:
         node = yaml.SafeDumper(io.StringIO()).represent_data(_plain(content))
     except yaml.representer.RepresenterError as error:
@@ -155,7 +195,7 @@ def represent(content: Mapping[str, object]) -> tuple[Problems, yaml.MappingNode
     if not isinstance(node, yaml.MappingNode):
         raise BadPipelineFile(f"expected the keys brokers, lake and tables, not {kind(node)}")
     _collect_key_paths(node, "", key_paths)
-    return Problems("", key_paths), node
+    return Problems("", EnvironmentValues({}), key_paths), node
 
 
 def _plain(content: object) -> object:

@@ -8,10 +8,12 @@ only. The driver may die between any two steps: the next run starts from the off
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.data_files import decode_path, delete_uncommitted
+from sawlog.pipeline.delta.delta_log import ActiveFile
 from sawlog.pipeline.delta.errors import FileConflict, OffsetConflict, SchemaMismatch
 from sawlog.pipeline.delta.landed_offsets import OffsetCheck, OffsetSpan, check_offsets
 from sawlog.pipeline.delta.merge import MergeTask, merge_changes
@@ -21,6 +23,7 @@ from sawlog.pipeline.delta.table import (
     ReplacedFiles,
     Table,
 )
+from sawlog.pipeline.delta.widening import is_exact, widen_columns, widened_schema
 from sawlog.pipeline.landing.driver.dead_letter_counts import count_dead_letters, counts_after_batch
 from sawlog.pipeline.landing.driver.dead_letters import (
     check_unchanged,
@@ -28,10 +31,15 @@ from sawlog.pipeline.landing.driver.dead_letters import (
     revert_dead_letters,
 )
 from sawlog.pipeline.landing.driver.events import LandedBatch
-from sawlog.pipeline.landing.driver.schema_merge import merge_task_schemas
+from sawlog.pipeline.landing.driver.schema_merge import distinct_schemas, merge_task_schemas
 from sawlog.pipeline.landing.driver.table_setup import PreparedTable
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure, tagged_failures
-from sawlog.pipeline.landing.task.landing_task import LandingParameters, columns_text, land_ranges
+from sawlog.pipeline.landing.task.landing_task import (
+    LandingParameters,
+    columns_text,
+    land_ranges,
+    merge_inferred,
+)
 from sawlog.pipeline.landing.task.task_report import (
     TaskReport,
     batch_spans,
@@ -50,6 +58,8 @@ if TYPE_CHECKING:
     from sawlog.pipeline.delta.data_files import DataFile
 
 _MERGES = 20  # attempts; each failed one is another writer's commit
+_REWRITE_TASKS = 64
+Result = TypeVar("Result")
 _ROUNDS = 4  # of parsing again; another driver may add columns meanwhile
 
 
@@ -160,11 +170,13 @@ class LandingCommitter:
         try:
             done = self._table.commit(
                 group, files, spans, schema=schema, replaced=replaced,
-                info={"topic": self._parameters.topic},
+                info={"topic": ", ".join(sorted({tp.topic for tp in spans}))},
                 more_txn_versions=lambda versions: counts_after_batch(group, versions, counts),
             )  # fmt: skip
-        except (OffsetConflict, FileConflict):
+        except (OffsetConflict, FileConflict, SchemaMismatch) as error:
             revert_dead_letters(self._dead, group, dead_letter_commit, spans, replays=replays)
+            if isinstance(error, SchemaMismatch):  # another driver widened a column meanwhile
+                raise LandingFailure(FailureKind.CONFLICT, str(error)) from error
             raise
         if isinstance(done, AlreadyCommitted):
             revert_dead_letters(self._dead, group, dead_letter_commit, spans, replays=replays)
@@ -185,7 +197,7 @@ class LandingCommitter:
         Otherwise, of two drivers that infer different columns, one could delete dead letters for
         rows that the other leaves out.
         """
-        fitting = list(reports)
+        fitting = self._widen_columns(context, reports)
         for _ in range(_ROUNDS):
             self._table.refresh()
             schema, to_reparse = merge_task_schemas(self._table.schema, fitting)
@@ -195,13 +207,58 @@ class LandingCommitter:
                 except SchemaMismatch:
                     continue  # another driver added conflicting columns first
                 return schema, fitting
-            renewed = parse_again(
-                context, self._parameters, schema, [fitting[place] for place in to_reparse]
-            )
-            for place, report in zip(to_reparse, renewed, strict=True):
-                _discard(self._table, self._dead, fitting[place])
-                fitting[place] = report
+            self._renew(context, schema, fitting, to_reparse)
         raise AssertionError(f"{self._table.path}: files do not fit after {_ROUNDS} rounds")
+
+    def _widen_columns(
+        self, context: "SparkContext", reports: Sequence[TaskReport]
+    ) -> list[TaskReport]:
+        """Make bigint columns double that have met fractions, if all their integers are exact, and
+        parse the ranges with these fractions again.
+
+        Otherwise the fractions stay dead letters. Parsing again may find more such columns.
+        """
+        fitting = list(reports)
+        for _ in range(_ROUNDS):
+            paths = {path for report in fitting for path in report.widen}
+            if not paths or not self._try_widening(context, paths, fitting):
+                break
+            to_reparse = [place for place, report in enumerate(fitting) if report.widen]
+            found = distinct_schemas(data_files(fitting))
+            schema = merge_inferred(self._table.schema, found)
+            self._renew(context, schema, fitting, to_reparse, columns_are_final=False)
+        return fitting
+
+    def _try_widening(
+        self, context: "SparkContext", paths: set[str], reports: Sequence[TaskReport]
+    ) -> bool:
+        """Widen those of the columns that can be; False if there is none."""
+        self._table.refresh()
+        widened = False
+        upsert = self._parameters.upsert
+        for path in sorted(paths - set(upsert.key if upsert else ())):  # no key is a double
+            wide = widened_schema(self._table.schema, [path])
+            if all(is_exact(self._table.storage, file, wide) for file in data_files(reports)):
+                widened |= widen_columns(self._table, [path], partial(_run_tasks, context))
+        return widened
+
+    def _renew(
+        self,
+        context: "SparkContext",
+        schema: "pa.Schema",
+        reports: list[TaskReport],
+        places: Sequence[int],
+        *,
+        columns_are_final: bool = True,
+    ) -> None:
+        """Replace reports by those of parsing their ranges again."""
+        renewed = parse_again(
+            context, self._parameters, schema, [reports[place] for place in places],
+            columns_are_final=columns_are_final,
+        )  # fmt: skip
+        for place, report in zip(places, renewed, strict=True):
+            _discard(self._table, self._dead, reports[place])
+            reports[place] = report
 
 
 def parse_again(
@@ -209,19 +266,34 @@ def parse_again(
     parameters: LandingParameters,
     schema: "pa.Schema",
     reports: Sequence[TaskReport],
+    *,
+    columns_are_final: bool = True,
 ) -> list[TaskReport]:
-    """Run a Spark job that parses the ranges again with exactly these columns."""
+    """Run a Spark job that parses the ranges again with these columns, and no others if they are
+    final.
+    """
     text = columns_text(schema)
     ranges = [ranges_to_json(report.ranges) for report in reports]
 
     def work(share: Sequence[Sequence[object]]) -> str:
         with tagged_failures():
             return land_ranges(
-                parameters, text, ranges_from_json(share), columns_are_final=True
+                parameters, text, ranges_from_json(share), columns_are_final=columns_are_final
             ).to_json()
 
     found = context.parallelize(ranges, len(ranges)).map(work).collect()
     return [read_report(text) for text in found]
+
+
+def _run_tasks(
+    context: "SparkContext", work: Callable[[ActiveFile], Result], files: Sequence[ActiveFile]
+) -> list[Result]:
+    """Rewrite files in Spark."""
+    if not files:
+        return []
+    return list(
+        context.parallelize(list(files), min(len(files), _REWRITE_TASKS)).map(work).collect()
+    )
 
 
 def _tagged(work: Callable[[MergeTask], str]) -> Callable[[MergeTask], str]:

@@ -163,12 +163,23 @@ def _loss_failure(
     config: LandedTable, lost: Mapping[TopicPartition, DeadLetterCount]
 ) -> LandingFailure:
     replay = f"sawlog pipeline replay {config.name} --from"
-    firsts = ",".join(f"{tp.partition}:{counts.first}" for tp, counts in lost.items())
+    firsts = listed_offsets(config, {tp: counts.first for tp, counts in lost.items()})
     return LandingFailure(
         FailureKind.DATA_LOSS,
         f"{config.dead_path} was deleted or replaced, and with it {describe_lost(lost)}; restore"
         f" it, or land them again as far as the topic has them ({replay} {firsts} -f FILE), or go"
         f" on without them ({RESUME})",
+    )
+
+
+def listed_offsets(
+    config: LandedTable, offsets: Mapping[TopicPartition, int], separator: str = ","
+) -> str:
+    """Offsets as `sawlog pipeline replay --from` takes them: `0:17,1:20`, or `orders/0:17`."""
+    is_one = config.selection.is_one
+    return separator.join(
+        f"{'' if is_one else f'{tp.topic}/'}{tp.partition}:{offset}"
+        for tp, offset in sorted(offsets.items())
     )
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from sawlog.client.arrow.offset_range import Chunk
 from sawlog.client.net.leader_requests import partition_of
-from sawlog.core.ids import NO_TOPIC_ID, TopicPartition
+from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.data_files import delete_uncommitted
 from sawlog.pipeline.delta.delta_log import Action, ActiveFile, Snapshot
 from sawlog.pipeline.delta.errors import SchemaMismatch
@@ -133,7 +133,7 @@ def _parse(
     pipeline: Pipeline, config: LandedTable, table: Table, dead: Table, chosen: Positions
 ) -> TaskReport:
     """Write the rows of those that fit to files of the table, in this process."""
-    parameters = landing_parameters(pipeline, config, NO_TOPIC_ID)
+    parameters = landing_parameters(pipeline, config, {})
 
     def read(_: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
         for batch in read_rows(dead, chosen):
@@ -220,7 +220,7 @@ def _commit(
 
     rows = sum(map(len, moved.values()))
     try:
-        table.transact(RETRY, plan, {"topic": config.topic, "dead_letters": rows})
+        table.transact(RETRY, plan, {"topic": str(config.selection), "dead_letters": rows})
     except _Moved:
         table.storage.delete(name)
         raise

@@ -33,7 +33,7 @@ def set_up(
 ) -> PreparedLanding:
     """Create or check the table. Raises LandingFailure, KafkaError, ClientError or TableError."""
     ready = prepare(cluster, config)
-    parameters = landing_parameters(pipeline, config, ready.topic_id)
+    parameters = landing_parameters(pipeline, config, ready.topics)
     last = planner_of(cluster, parameters).check_ends(ready.starts) if once else None
     return PreparedLanding(ready, parameters, last)
 
@@ -41,8 +41,7 @@ def set_up(
 def planner_of(cluster: Cluster, parameters: LandingParameters) -> BatchPlanner:
     return BatchPlanner(
         cluster,
-        parameters.topic,
-        parameters.topic_id,
+        parameters.topics,
         parameters.bounds,
         read_committed=parameters.read_committed,
     )
@@ -109,6 +108,10 @@ class LandingRun:
         )
         self.offsets = dict(landing.ready.starts)
         self.ends = dict(landing.last or landing.ready.starts)
+
+    def prepare_again(self) -> None:
+        """Forget the set-up: `prepared` follows, with more topics."""
+        self._landing = None
 
     def found_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         """Take the ends of partitions as polled; those of the others stay."""

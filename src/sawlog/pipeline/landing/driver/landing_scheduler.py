@@ -10,6 +10,7 @@ import contextlib
 import queue
 import threading
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Self
@@ -33,6 +34,7 @@ from sawlog.pipeline.landing.driver.landing_run import (
 )
 from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
 from sawlog.pipeline.landing.driver.spark_session import in_own_pool
+from sawlog.pipeline.landing.driver.table_setup import no_topics
 from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure, classify
 from sawlog.pipeline.landing.planning.landing_schedule import LandingSchedule
 from sawlog.pipeline.landing.planning.topic_poller import TIMEOUT_MS, PolledTopics, TopicPoller
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark import SparkContext
+
+    from sawlog.pipeline.landing.configuration.topic_selection import TopicSelection
 
 MISSING_S = 10.0  # how long a starting cluster may not know a topic
 _POLL_S = 0.2
@@ -78,6 +82,7 @@ class LandingScheduler:
         self._watched: dict[str, LandedTable] = {}  # tables that may run again
         self._offsets: dict[str, Offsets] = {}  # the newest known, also between two runs
         self._missing_since_s: dict[str, float] = {}
+        self._new_topics: dict[str, set[str]] = {}  # those that were reported
         self._polled: PolledTopics | None = None
         self._are_brokers_silent = False
         self._progress_at_s = self._check_at_s = 0.0
@@ -159,13 +164,9 @@ class LandingScheduler:
         config = run.config
         self._runs[config.name] = run
         self._watched[config.name] = config
-        refusal = None if self._polled is None else self._polled.errors.get(_topic(config))
-        if (
-            refusal is not None
-            and refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            and not Table.exists(config.path)
-        ):  # known without a request of its own
-            self._fail(run, LandingFailure(FailureKind.NOT_FOUND, refusal.message))
+        missing = None if self._polled is None else _missing_failure(config, self._polled)
+        if missing is not None and not Table.exists(config.path):
+            self._fail(run, missing)  # known without a request of its own
         else:
             self._set_ups.submit(self._set_up, run)
 
@@ -269,39 +270,72 @@ class LandingScheduler:
             if run.landing is None or run.once or self._schedule.is_in_flight(run.config.name):
                 continue
             self._take_ends(run, polled)
-            if not run.has_ended:
+            if not run.has_ended and not self._add_topics(run, polled):
                 self._measure(run)
         if time.monotonic() >= self._progress_at_s:
             self._progress_at_s = time.monotonic() + _PROGRESS_S
             self._report_progress(polled)
 
     def _take_ends(self, run: LandingRun, polled: PolledTopics) -> None:
-        """Take the end offsets of a poll, or end the run if it cannot continue with its topic."""
-        name, topic = run.config.name, polled.topics.get(_topic(run.config))
-        refusal = polled.errors.get(_topic(run.config))
-        if refusal is not None:
-            if refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                if self._is_gone_for_good(name):
-                    self._fail(run, topic_deleted(run.config.topic))
+        """Take the end offsets of a poll, or end the run if it cannot continue with its topics."""
+        assert run.landing is not None, run.config.name
+        name, selection = run.config.name, run.config.selection
+        topics: list[Topic] = []
+        missing: list[str] = []
+        for topic_name in map(TopicName, run.landing.parameters.topics):
+            refusal = polled.errors.get(topic_name)
+            if topic_name in polled.topics:
+                topics.append(polled.topics[topic_name])
+            elif refusal is None:
+                if selection.pattern and polled.is_answered:
+                    missing.append(topic_name)
+            elif refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                missing.append(topic_name)
             elif not refusal.is_retriable:
                 self._fail(run, classify(refusal))
-        elif topic is not None:
+                return
+        if not missing:
             self._missing_since_s.pop(name, None)
-            try:
-                run.found_ends(self._checked_ends(run, topic, polled))
-            except LandingFailure as failure:
-                self._fail(run, failure)
-            except (KafkaError, ClientError):
-                pass  # the next poll tells more
+        elif self._is_gone_for_good(name):
+            self._fail(run, topic_deleted(missing[0], is_one=selection.is_one))
+            return
+        try:
+            run.found_ends(self._checked_ends(run, topics, polled))
+        except LandingFailure as failure:
+            self._fail(run, failure)
+        except (KafkaError, ClientError):
+            pass  # the next poll tells more
 
-    def _checked_ends(self, run: LandingRun, topic: Topic, polled: PolledTopics) -> Offsets:
-        """The polled ends of the topic. Raises LandingFailure if it is not the one that landed."""
+    def _add_topics(self, run: LandingRun, polled: PolledTopics) -> bool:
+        """Set a table up again if there are new topics for it; False if there are none."""
+        assert run.landing is not None, run.config.name
+        new = [
+            topic.name
+            for topic in run.config.selection.among(polled.topics.values())
+            if topic.name not in run.landing.parameters.topics
+        ]
+        if new:
+            if unreported := set(new) - self._new_topics.get(run.config.name, set()):
+                self._new_topics.setdefault(run.config.name, set()).update(unreported)
+                names = ", ".join(sorted(unreported))
+                self._events.report(run.config.name, f"lands new topics too: {names}")
+            self._schedule.remove(run.config.name)
+            run.prepare_again()
+            self._set_ups.submit(self._set_up, run)
+        return bool(new)
+
+    def _checked_ends(
+        self, run: LandingRun, topics: Iterable[Topic], polled: PolledTopics
+    ) -> Offsets:
+        """The polled ends of the topics. Raises LandingFailure if one is not as it landed."""
         assert run.landing is not None, run.config.name
         parameters = run.landing.parameters
-        check_topic_id(topic.name, parameters.topic_id, topic.id)
+        ends: Offsets = {}
         found = polled.ends.get(parameters.read_committed, {})
-        partitions = [partition_of(topic.name, index) for index in topic.partitions]
-        ends = {partition: found[partition] for partition in partitions if partition in found}
+        for topic in topics:
+            check_topic_id(topic.name, parameters.topics[topic.name], topic.id)
+            partitions = [partition_of(topic.name, index) for index in topic.partitions]
+            ends |= {partition: found[partition] for partition in partitions if partition in found}
         if any(end < run.offsets.get(partition, 0) for partition, end in ends.items()):
             # The topic may have been created again after its metadata was polled.
             return planner_of(self._clusters.mine(), parameters).check_ends(run.offsets)
@@ -339,12 +373,12 @@ class LandingScheduler:
         ) as cluster:
             poller = TopicPoller(cluster)
             while not self._closing.wait(self._poll_every_s()):
-                wanted: dict[str, set[bool]] = {}
+                wanted: dict[TopicSelection, frozenset[bool]] = {}
                 for config in list(self._watched.values()):
-                    wanted.setdefault(config.topic, set()).add(config.read_committed)
+                    known = wanted.get(config.selection, frozenset())
+                    wanted[config.selection] = known | {config.read_committed}
                 if wanted:
-                    levels = {topic: frozenset(found) for topic, found in wanted.items()}
-                    self._acts.put(partial(self._took_poll, poller.poll(levels)))
+                    self._acts.put(partial(self._took_poll, poller.poll(wanted)))
 
     def _poll_every_s(self) -> float:
         return _POLL_ONCE_S if all(run.once for run in list(self._runs.values())) else _POLL_S
@@ -376,8 +410,21 @@ class LandingScheduler:
         self._events.batch_landed(name, batch, sum(offsets.values()))
 
 
-def _topic(config: LandedTable) -> TopicName:
-    return TopicName(config.topic)
+def _missing_failure(config: LandedTable, polled: PolledTopics) -> LandingFailure | None:
+    """The failure of a table none of whose topics exists by the last poll; else None."""
+    selection = config.selection
+    if selection.pattern:
+        there = selection.among(polled.topics.values())
+        return no_topics(config) if polled.is_answered and not there else None
+    refusals = [polled.errors.get(TopicName(name)) for name in selection.names]
+    if any(
+        refusal is None or refusal.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for refusal in refusals
+    ):
+        return None
+    if selection.is_one and refusals[0] is not None:
+        return LandingFailure(FailureKind.NOT_FOUND, refusals[0].message)
+    return no_topics(config)
 
 
 class _ClusterPerThread:

@@ -114,7 +114,7 @@ def _landed_status(config: LandedTable, brokers: "_Brokers") -> TableStatus:
         entry = status_of(config, known.ends)
     except (TableError, OSError) as error:
         failure = classify(error)
-        return TableStatus(config.name, config.topic, _state(failure), failure.message)
+        return TableStatus(config.name, str(config.selection), _state(failure), failure.message)
     if known.failure is None:
         return replace(entry, state=State.READY)
     return replace(entry, state=_state(known.failure), reason=known.failure.message)
@@ -157,13 +157,17 @@ def status_of(
 ) -> TableStatus:
     """The status by the table's log alone; `ends` are the end offsets of its topic, if known."""
     landed = config if isinstance(config, LandedTable) else None
-    topic = None if landed is None else landed.topic
+    topic = None if landed is None else str(landed.selection)
     if not Table.exists(config.path):
         return TableStatus(config.name, topic, ends=ends)
     table = Table.open(config.path)
     detail = table.detail()
     stored = {} if landed is None else table.offsets(landed.group)
-    offsets = {tp: offset for tp, offset in stored.items() if tp.topic == topic}
+    offsets = {
+        tp: offset
+        for tp, offset in stored.items()
+        if landed is not None and landed.selection.selects(tp.topic)
+    }
     return TableStatus(
         table=config.name,
         topic=topic,

@@ -15,20 +15,21 @@ from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import is_object_store
 from sawlog.pipeline.delta.table_storage import open_storage
 from sawlog.pipeline.formats import parser
-from sawlog.pipeline.formats.landed_rows import value_schema
 from sawlog.pipeline.formats.parsed import FormatError
 from sawlog.pipeline.landing.configuration.declared_columns import (
     declared_schema,
     format_of,
-    initial_schema,
+    initial_value_schema,
 )
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, QueryTable
 from sawlog.pipeline.landing.driver.dead_letter_counts import check_dead_letters
 from sawlog.pipeline.landing.driver.table_setup import (
     check_replays,
-    find_topic,
+    find_topics,
     landed_topic_id,
+    landed_topics,
     next_offsets,
+    partitions_of,
 )
 from sawlog.pipeline.landing.driver.table_setup import check_table as check_existing
 from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure, classify
@@ -61,23 +62,23 @@ def preflight(cluster: Cluster, config: LandedTable) -> PreflightResult:
     """Run the checks of a run in its order: the file, the topic, the table, the topic's log."""
     found = PreflightResult(0)
     try:
-        columns = value_schema(initial_schema(config))
+        columns = initial_value_schema(config)
         parser(format_of(config), columns, infer=declared_schema(config) is None)
-        topic = find_topic(cluster, config)
-        found = PreflightResult(len(topic.partitions))
+        topics = find_topics(cluster, config)
+        found = PreflightResult(len(partitions_of(topics)))
         if not Table.exists(config.path):
             return found
         table = Table.open(config.path)
-        check_existing(table, config, topic)
+        check_existing(table, config, topics)
         check_dead_letters(config, table)
         if Table.exists(config.dead_path):
             check_replays(config, table, Table.open(config.dead_path))
-        starts = next_offsets(table, config, topic)
+        landed = landed_topics(table, config.group)
+        topics = [topic for topic in topics if topic.name in landed]  # others start anywhere
+        starts = next_offsets(table, config, topics)
         found = found._replace(starts=starts)
-        state = TopicState(
-            cluster, config.topic, landed_topic_id(table, config.topic),
-            read_committed=config.read_committed,
-        )  # fmt: skip
+        ids = {str(topic.name): landed_topic_id(table, topic.name) for topic in topics}
+        state = TopicState(cluster, ids, read_committed=config.read_committed)
         ends = state.check_end_offsets(starts, state.ends())
         found = found._replace(ends=ends)
         state.check_start_offsets(starts, ends)
@@ -142,10 +143,10 @@ def check_landed(cluster: Cluster, config: LandedTable) -> CheckResult:
         records = sum(starts.values())
         return CheckResult(
             f"continues after {_counted(records, 'record')} in"
-            f" {_counted(len(starts), 'partition')} of {config.topic!r}"
+            f" {_counted(len(starts), 'partition')} of {str(config.selection)!r}"
         )
     return CheckResult(
-        f"will be created from {_counted(partitions, 'partition')} of {config.topic!r}"
+        f"will be created from {_counted(partitions, 'partition')} of {str(config.selection)!r}"
     )
 
 

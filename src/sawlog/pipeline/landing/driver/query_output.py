@@ -28,6 +28,7 @@ from sawlog.pipeline.delta.table import (
 )
 from sawlog.pipeline.delta.table_storage import open_storage
 from sawlog.pipeline.delta.upsert import upsert
+from sawlog.pipeline.delta.widening import evolve_columns
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def open_query_table(path: str, schema: pa.Schema, partition_by: Sequence[str], 
             " table and its checkpoint, or use another name",
         )
     try:
-        table.evolve_schema(schema)
+        evolve_columns(table, schema)
     except SchemaMismatch as error:
         raise LandingFailure(
             FailureKind.INVALID,

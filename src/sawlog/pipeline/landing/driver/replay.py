@@ -22,6 +22,7 @@ from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
 from sawlog.pipeline.landing.driver.dead_letter_counts import (
     count_dead_letters,
     counts_after_replay,
+    listed_offsets,
     set_dead_letter_table,
 )
 from sawlog.pipeline.landing.driver.dead_letter_retry import finish_retry
@@ -33,41 +34,47 @@ from sawlog.pipeline.landing.driver.replay_counts import (
     replay_transactions,
 )
 from sawlog.pipeline.landing.driver.skipped_records import former_offsets
-from sawlog.pipeline.landing.driver.table_setup import check_owner, check_table, create_table
+from sawlog.pipeline.landing.driver.table_setup import (
+    check_owner,
+    check_table,
+    create_table,
+    find_topics,
+    partitions_of,
+)
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.source.offset_json import Offsets
 
 _ATTEMPTS = 20
 
-From = AtOffset | AtTime | Mapping[int, int]
+From = AtOffset | AtTime | Mapping[int | TopicPartition, int]
 
 
 class InvalidReplayStart(Exception):
     """The topic has no records at the start of the replay; the message says what it has."""
 
 
-def resolve_replay_start(cluster: Cluster, topic: str, start: From) -> Offsets:
+def resolve_replay_start(cluster: Cluster, config: LandedTable, start: From) -> Offsets:
     """The start offset of each named partition, or of all.
 
     Offsets that the broker no longer has are rejected, since their rows could be deleted but not
     landed again. Raises InvalidReplayStart for offsets that never existed.
     """
-    indexes = cluster.topic(topic).partitions
-    partitions = [partition_of(topic, index) for index in indexes]
+    source = str(config.selection)
+    partitions = partitions_of(find_topics(cluster, config))
     latest = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
     ends = {partition: latest[partition].offset for partition in partitions}
     if isinstance(start, AtTime):
-        return _by_time(cluster, topic, start, ends)
+        return _by_time(cluster, source, start, ends)
     if isinstance(start, AtOffset):
         if start.offset > max(ends.values()):
             raise InvalidReplayStart(
-                f"the topic {topic!r} ends before offset {start.offset}: its partitions end at"
-                f" {_listed(ends)}; nothing was changed"
+                f"the topic {source!r} ends before offset {start.offset}: its partitions end at"
+                f" {listed_offsets(config, ends, ', ')}; nothing was changed"
             )
         # Shorter partitions have no records from there on and continue at their end.
         wanted = {partition: min(start.offset, end) for partition, end in ends.items()}
     else:
-        wanted = _by_partition(topic, start, ends)
+        wanted = _by_partition(config, start, ends)
     firsts = list_offsets(cluster, dict.fromkeys(wanted, EARLIEST))
     for partition, offset in sorted(wanted.items()):
         if offset < firsts[partition].offset:
@@ -78,11 +85,11 @@ def resolve_replay_start(cluster: Cluster, topic: str, start: From) -> Offsets:
     return wanted
 
 
-def _by_time(cluster: Cluster, topic: str, start: AtTime, ends: Offsets) -> Offsets:
+def _by_time(cluster: Cluster, source: str, start: AtTime, ends: Offsets) -> Offsets:
     found = list_offsets(cluster, dict.fromkeys(ends, start.timestamp_ms))
     if all(found_offset.offset < 0 for found_offset in found.values()):
         raise InvalidReplayStart(
-            f"the topic {topic!r} has no record of that time or later; nothing was changed"
+            f"the topic {source!r} has no record of that time or later; nothing was changed"
         )
     return {
         tp: ends[tp] if found_offset.offset < 0 else found_offset.offset
@@ -90,25 +97,46 @@ def _by_time(cluster: Cluster, topic: str, start: AtTime, ends: Offsets) -> Offs
     }
 
 
-def _by_partition(topic: str, start: Mapping[int, int], ends: Offsets) -> Offsets:
-    wanted = {partition_of(topic, index): offset for index, offset in start.items()}
-    unknown = sorted(partition.partition for partition in wanted.keys() - ends.keys())
+def _by_partition(
+    config: LandedTable, start: Mapping[int | TopicPartition, int], ends: Offsets
+) -> Offsets:
+    wanted: Offsets = {}
+    for named, offset in start.items():
+        if not isinstance(named, int):
+            wanted[named] = offset
+        elif config.selection.is_one:
+            wanted[partition_of(config.selection.names[0], named)] = offset
+        else:
+            raise InvalidReplayStart(
+                "the table has several topics: name that of each partition, such as"
+                f" {min(ends).topic}/0:17"
+            )
+    unknown = {partition: offset for partition, offset in wanted.items() if partition not in ends}
     if unknown:
         raise InvalidReplayStart(
-            f"the topic {topic!r} has the partitions 0 to {len(ends) - 1}, not"
-            f" {', '.join(map(str, unknown))}"
+            f"the topic {str(config.selection)!r} has"
+            f" {_counted_partitions(config, ends)}, not {_named(config, unknown)}"
         )
     beyond = {tp: ends[tp] for tp, offset in sorted(wanted.items()) if offset > ends[tp]}
     if beyond:
         raise InvalidReplayStart(
-            f"partitions of the topic {topic!r} end before that, at {_listed(beyond)}; nothing was"
-            " changed"
+            f"partitions of the topic {str(config.selection)!r} end before that, at"
+            f" {listed_offsets(config, beyond, ', ')}; nothing was changed"
         )
     return wanted
 
 
-def _listed(offsets: Offsets) -> str:
-    return ", ".join(f"{tp.partition}:{offset}" for tp, offset in sorted(offsets.items()))
+def _counted_partitions(config: LandedTable, ends: Offsets) -> str:
+    if config.selection.is_one:
+        return f"the partitions 0 to {len(ends) - 1}"
+    return f"{len(ends)} partitions"
+
+
+def _named(config: LandedTable, offsets: Offsets) -> str:
+    is_one = config.selection.is_one
+    return ", ".join(
+        str(tp.partition) if is_one else f"{tp.topic}/{tp.partition}" for tp in sorted(offsets)
+    )
 
 
 def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offsets:
@@ -122,7 +150,7 @@ def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offset
     if not Table.exists(config.path):
         raise _refused(f"there is no table in {config.path} to replay into")
     table = Table.open(config.path)
-    check_table(table, config, cluster.topic(config.topic))
+    check_table(table, config, find_topics(cluster, config))
     _check_keyed_replay(table, config, starts)
     dead = open_dead_letters(config, DEAD)
     group = config.group
@@ -147,7 +175,7 @@ def _check_keyed_replay(table: Table, config: LandedTable, starts: Offsets) -> N
     stored = table.offsets(config.group)
     later = [tp for tp, end in stored.items() if end and starts.get(tp, end)]
     if config.upsert is not None and later:
-        wanted = _listed({tp: starts.get(tp, stored[tp]) for tp in later})
+        wanted = listed_offsets(config, {tp: starts.get(tp, stored[tp]) for tp in later}, ", ")
         raise _refused(
             f"{config.name!r} has the last row of each key only, so it cannot be restored to"
             f" {wanted}: replay it from offset 0, or into a new table (--into)"
@@ -228,12 +256,12 @@ def create_replay_table(cluster: Cluster, config: LandedTable, starts: Offsets) 
     if Table.exists(config.path):
         check_owner(Table.open(config.path), config)
         return False
-    topic = cluster.topic(config.topic)
-    partitions = [partition_of(config.topic, index) for index in topic.partitions]
+    topics = find_topics(cluster, config)
+    partitions = partitions_of(topics)
     ends = list_offsets(
         cluster, dict.fromkeys(partitions, LATEST), read_committed=config.read_committed
     )
-    create_table(config, topic, {tp: starts.get(tp, ends[tp].offset) for tp in partitions})
+    create_table(config, topics, {tp: starts.get(tp, ends[tp].offset) for tp in partitions})
     return True
 
 

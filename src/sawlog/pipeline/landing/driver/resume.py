@@ -19,7 +19,7 @@ from sawlog.client.admin.list_offsets import EARLIEST, LATEST, list_offsets
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.net.metadata import Topic
-from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id
+from sawlog.core.ids import NO_TOPIC_ID, TopicId, TopicPartition, format_topic_id
 from sawlog.pipeline.delta.delta_log import Action, Snapshot
 from sawlog.pipeline.delta.errors import FileConflict
 from sawlog.pipeline.delta.landed_offsets import application_id, offsets_of
@@ -47,9 +47,10 @@ from sawlog.pipeline.landing.driver.skipped_records import (
 from sawlog.pipeline.landing.driver.table_setup import (
     TOPIC_ID,
     check_owner,
-    check_topic,
-    find_topic,
+    check_topics,
+    find_topics,
     landed_topic_id,
+    landed_topics,
     next_offsets,
 )
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
@@ -71,7 +72,7 @@ class Loss(NamedTuple):
     landed: Offsets  # the offsets of the table
     moves: Offsets  # the new offsets of partitions that lost records
     skipped: tuple[SkippedRecords, ...]
-    topic_id: bytes
+    topic_ids: Mapping[str, bytes]
     resumes: int  # the replay count after the resume
     loses_dead_letters: bool
 
@@ -81,18 +82,20 @@ class _Moved(Exception):
 
 
 def assess_loss(cluster: Cluster, config: LandedTable, table: Table) -> Loss:
-    """Compare the table with its topic. Raises LandingFailure if there is no topic to land."""
+    """Compare the table with its topics. Raises LandingFailure if there is no topic to land."""
     check_owner(table, config)
-    topic = find_topic(cluster, config)
-    check_topic(table, config, topic)
+    topics = find_topics(cluster, config)
+    check_topics(table, config, topics)
     landed = table.offsets(config.group)
     resumes = 1 + replay_count(config.group, table.snapshot.transactions)
     at_ms = time.time_ns() // 1_000_000
-    expected = landed_topic_id(table, topic.name)
-    if NO_TOPIC_ID in (expected, topic.id) or expected == topic.id:
-        moves, found = _lost_in_log(cluster, config, next_offsets(table, config, topic))
-    else:
-        moves, found = _created_again(cluster, topic, landed)
+    known = [topic for topic in topics if topic.name in landed_topics(table, config.group)]
+    same = [topic for topic in known if not _is_another(landed_topic_id(table, topic.name), topic)]
+    moves, found = _lost_in_log(cluster, config, next_offsets(table, config, same))
+    for topic in known:
+        if topic not in same:
+            starts, former = _created_again(cluster, topic, landed)
+            moves, found = moves | starts, found + former
     dead_letters = lost_dead_letters(config, table)
     skipped = [
         SkippedRecords(*tp, first, last, landed.get(tp, 0), reason, at_ms, resumes)
@@ -101,7 +104,13 @@ def assess_loss(cluster: Cluster, config: LandedTable, table: Table) -> Loss:
     for tp, (rows, first) in dead_letters.items():
         reason = f"the dead letter table was deleted, with {rows} of them"
         skipped.append(SkippedRecords(*tp, first, None, landed.get(tp, 0), reason, at_ms, resumes))
-    return Loss(landed, moves, tuple(skipped), topic.id, resumes, bool(dead_letters))
+    ids = {str(topic.name): bytes(topic.id) for topic in known if topic.id != NO_TOPIC_ID}
+    return Loss(landed, moves, tuple(skipped), ids, resumes, bool(dead_letters))
+
+
+def _is_another(landed_id: bytes, topic: Topic) -> bool:
+    """Whether the topic was created again; unknown ids count as the same."""
+    return NO_TOPIC_ID not in (landed_id, topic.id) and landed_id != topic.id
 
 
 _Range = tuple[TopicPartition, int, int | None, str]
@@ -214,8 +223,8 @@ def _commit(config: LandedTable, table: Table, loss: Loss) -> None:
             replay_count_id(group): loss.resumes,
             **former_transactions(group, _former(group, stored, loss)),
         }
-        if loss.topic_id != NO_TOPIC_ID:
-            properties[TOPIC_ID + config.topic] = format_topic_id(loss.topic_id)
+        for name, topic_id in loss.topic_ids.items():
+            properties[TOPIC_ID + name] = format_topic_id(TopicId(topic_id))
         if loss.loses_dead_letters:
             properties[DEAD_TABLE] = dead.id
             versions |= counts_after_replay(group, stored, {})
@@ -225,7 +234,7 @@ def _commit(config: LandedTable, table: Table, loss: Loss) -> None:
             *(transaction_action(name, version, now) for name, version in versions.items()),
         ]
 
-    table.transact(RESUME, plan, {"topic": config.topic, "skipped": as_json(loss.skipped)})
+    table.transact(RESUME, plan, {"topic": str(config.selection), "skipped": as_json(loss.skipped)})
 
 
 def _former(group: str, stored: Mapping[str, int], loss: Loss) -> Offsets:

@@ -1,25 +1,32 @@
-"""Prepares a landing: finds the topic, creates or checks the table, reads its offsets.
+"""Prepares a landing: finds its topics, creates or checks the table, reads its offsets.
 
-Start offsets are resolved once and stored in the first version of the table; from then on the table
-has the offsets. A table of another group, or of another topic of the same name, is rejected.
+Start offsets are resolved once per topic and stored in the table, together with the id of the
+topic; from then on the table has the offsets. A table of another group, or of another topic of the
+same name, is rejected.
 """
 
 import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from sawlog.client.admin.admin import Admin
 from sawlog.client.admin.list_offsets import LATEST, list_offsets
-from sawlog.client.consumer.consumer import AtOffset
+from sawlog.client.consumer.consumer import AT_EARLIEST, AT_LATEST, AtOffset
 from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.net.metadata import Topic
+from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id, parse_topic_id
-from sawlog.pipeline.delta.delta_types import stored_schema
+from sawlog.pipeline.delta.delta_log import Action, Snapshot
 from sawlog.pipeline.delta.errors import SchemaMismatch, TableExists
+from sawlog.pipeline.delta.landed_offsets import application_id, offsets_of
 from sawlog.pipeline.delta.merge import KEY
 from sawlog.pipeline.delta.partitioning import parse
-from sawlog.pipeline.delta.schema_evolution import evolved_schema
-from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table import Table, transaction_action
 from sawlog.pipeline.delta.vacuum import RETENTION
+from sawlog.pipeline.delta.widening import check_columns, evolve_columns
 from sawlog.pipeline.formats.landed_rows import DEAD
 from sawlog.pipeline.landing.configuration.declared_columns import initial_schema
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
@@ -44,46 +51,125 @@ class PreparedTable(NamedTuple):
     table: Table
     dead: Table
     starts: Offsets
-    topic_id: bytes
+    topics: Mapping[str, bytes]  # with their ids
     replays: int
 
 
 def prepare(cluster: Cluster, config: LandedTable) -> PreparedTable:
     """Create what is missing. Raises LandingFailure, KafkaError or TableError."""
-    topic = find_topic(cluster, config)
+    topics = find_topics(cluster, config)
     if not Table.exists(config.path):
-        partitions = [partition_of(topic.name, index) for index in topic.partitions]
-        create_table(config, topic, resolve_starts(cluster, config, partitions))
+        create_table(config, topics, resolve_starts(cluster, config, partitions_of(topics)))
     table = Table.open(config.path)
-    check_table(table, config, topic)
+    check_table(table, config, topics)
     check_dead_letters(config, table)
-    table.evolve_schema(initial_schema(config))
+    try:
+        evolve_columns(table, initial_schema(config))
+    except SchemaMismatch as error:
+        raise _other_schema(config, error) from None
     dead = open_dead_letters(config, DEAD)
     set_dead_letter_table(config, table, dead)
     finish_retry(config, table, dead)
     replays = check_replays(config, table, dead)
-    return PreparedTable(table, dead, next_offsets(table, config, topic), topic.id, replays)
+    _add_topics(cluster, config, table, topics)
+    ids = {str(topic.name): bytes(topic.id) for topic in topics}
+    return PreparedTable(table, dead, next_offsets(table, config, topics), ids, replays)
 
 
-def find_topic(cluster: Cluster, config: LandedTable) -> Topic:
-    """Look up the topic.
+def find_topics(cluster: Cluster, config: LandedTable) -> list[Topic]:
+    """Look up the topics; those of a list or a pattern that do not exist yet are left out.
 
-    Raises LandingFailure if it is missing: it was deleted if the table exists, else it is awaited.
+    Raises LandingFailure if a topic that the table has is missing, because it was deleted, or if
+    there is none, which is awaited.
     """
-    cluster.forget([config.topic])
+    selection = config.selection
+    landed: set[str] = set()
+    if Table.exists(config.path):
+        landed = landed_topics(Table.open(config.path), config.group)
+    if selection.is_one:
+        return [_find_topic(cluster, config)]
+    if selection.pattern:
+        found = selection.among(Admin(cluster).list_topics())
+    else:
+        found, errors = Admin(cluster).describe_topics(selection.names)
+        for error in errors.values():
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise error
+    deleted = {name for name in landed if selection.selects(name)} - {one.name for one in found}
+    if deleted:
+        raise topic_deleted(min(deleted), is_one=False)
+    if not found:
+        raise no_topics(config)
+    return found
+
+
+def no_topics(config: LandedTable) -> LandingFailure:
+    """The failure for a table none of whose topics exists."""
+    selection = config.selection
+    text = (
+        f"no topic matches {selection.pattern!r} yet"
+        if selection.pattern
+        else f"none of the topics {selection} exists"
+    )
+    return LandingFailure(FailureKind.NOT_FOUND, text)
+
+
+def _find_topic(cluster: Cluster, config: LandedTable) -> Topic:
+    (name,) = config.selection.names
+    cluster.forget([name])
     try:
-        return cluster.topic(config.topic)
+        return cluster.topic(name)
     except NoSuchTopic as error:
         if Table.exists(config.path):
-            raise topic_deleted(config.topic) from error
+            raise topic_deleted(name) from error
         raise LandingFailure(FailureKind.NOT_FOUND, error.message) from error
 
 
-def next_offsets(table: Table, config: LandedTable, topic: Topic) -> Offsets:
+def partitions_of(topics: Iterable[Topic]) -> list[TopicPartition]:
+    return [partition_of(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def next_offsets(table: Table, config: LandedTable, topics: Iterable[Topic]) -> Offsets:
     """The next offset to land of each partition; 0 for partitions new to the table."""
     stored = table.offsets(config.group)
-    partitions = [partition_of(topic.name, index) for index in topic.partitions]
-    return {partition: stored.get(partition, 0) for partition in partitions}
+    return {partition: stored.get(partition, 0) for partition in partitions_of(topics)}
+
+
+def _add_topics(
+    cluster: Cluster, config: LandedTable, table: Table, topics: Iterable[Topic]
+) -> None:
+    """Store ids and start offsets of topics that are new to the table.
+
+    They start as the table did, but not at their end: their records came after the table.
+    """
+    new = [topic for topic in topics if topic.name not in landed_topics(table, config.group)]
+    if not new:
+        return
+    later = replace(config, start=AT_EARLIEST) if config.start == AT_LATEST else config
+    starts = resolve_starts(cluster, later, partitions_of(new))
+
+    def plan(snapshot: Snapshot) -> list[Action] | None:
+        known = {tp.topic for tp in offsets_of(config.group, snapshot.transactions)}
+        missing = {tp: start for tp, start in starts.items() if tp.topic not in known}
+        if not missing:  # another driver was first
+            return None
+        now = time.time_ns() // 1_000_000
+        ids = _topic_ids(topic for topic in new if topic.name not in known)
+        configuration = {**(snapshot.metadata.get("configuration") or {}), **ids}
+        return [
+            {"metaData": {**snapshot.metadata, "configuration": configuration}},
+            *(
+                transaction_action(application_id(config.group, tp), start, now)
+                for tp, start in sorted(missing.items())
+            ),
+        ]
+
+    table.transact("SET TBLPROPERTIES", plan)
+
+
+def _topic_ids(topics: Iterable[Topic]) -> dict[str, str]:
+    """The properties with the ids of topics."""
+    return {TOPIC_ID + topic.name: format_topic_id(topic.id) for topic in topics if topic.has_id}
 
 
 def check_replays(config: LandedTable, table: Table, dead: Table) -> int:
@@ -100,14 +186,16 @@ def check_replays(config: LandedTable, table: Table, dead: Table) -> int:
     return replays
 
 
-def create_table(config: LandedTable, topic: Topic, starts: Offsets) -> None:
+def create_table(config: LandedTable, topics: Iterable[Topic], starts: Offsets) -> None:
     """Create an empty table with its start offsets and the id of its dead letter table."""
-    properties = {GROUP: config.group, DEAD_TABLE: open_dead_letters(config, DEAD).id}
+    properties = {
+        GROUP: config.group,
+        DEAD_TABLE: open_dead_letters(config, DEAD).id,
+        **_topic_ids(topics),
+    }
     if config.upsert is not None:
         properties[KEY] = json.dumps(config.upsert.key)
         properties[RETENTION] = KEYED_RETENTION
-    if topic.has_id:
-        properties[TOPIC_ID + topic.name] = format_topic_id(topic.id)
     try:
         Table.create(
             config.path,
@@ -162,21 +250,25 @@ def landed_topic_id(table: Table, topic: str) -> bytes:
     return parse_topic_id(topic_id) if topic_id else NO_TOPIC_ID
 
 
-def check_topic(table: Table, config: LandedTable, topic: Topic) -> None:
-    """Raise LandingFailure if the table has records of another topic."""
-    topics = landed_topics(table, config.group)
-    if topics and topic.name not in topics:
+def check_topics(table: Table, config: LandedTable, topics: Sequence[Topic]) -> None:
+    """Raise LandingFailure if the table has records of other topics only."""
+    landed = landed_topics(table, config.group)
+    if landed and not any(topic.name in landed for topic in topics):
         raise _refused(
-            f"the table in {config.path} has records of {', '.join(sorted(topics))}, the file says"
-            f" {topic.name!r}: land it in a table of another name"
+            f"the table in {config.path} has records of {', '.join(sorted(landed))}, the file says"
+            f" {str(config.selection)!r}: land it in a table of another name"
         )
 
 
-def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
-    """Raise LandingFailure if table and file contradict each other. New columns are allowed."""
+def check_table(table: Table, config: LandedTable, topics: Sequence[Topic]) -> None:
+    """Raise LandingFailure if table and file contradict each other.
+
+    New columns are allowed, and more or fewer topics if there are several.
+    """
     check_owner(table, config)
-    check_topic(table, config, topic)
-    check_topic_id(topic.name, landed_topic_id(table, topic.name), topic.id)
+    check_topics(table, config, topics)
+    for topic in topics:
+        check_topic_id(topic.name, landed_topic_id(table, topic.name), topic.id)
     wanted = [parse(entry) for entry in config.partition_by]
     if wanted != table.partition_by:
         has = ", ".join(map(str, table.partition_by)) or "nothing"
@@ -186,12 +278,16 @@ def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
         )
     _check_key(table, config)
     try:
-        evolved_schema(table.schema, stored_schema(initial_schema(config)))
+        check_columns(table.schema, initial_schema(config))
     except SchemaMismatch as error:
-        raise _refused(
-            f"the schema of {config.name!r} is not that of its table: {error}; what a table has"
-            " cannot be changed: land it in a table of another name"
-        ) from None
+        raise _other_schema(config, error) from None
+
+
+def _other_schema(config: LandedTable, error: SchemaMismatch) -> LandingFailure:
+    return _refused(
+        f"the schema of {config.name!r} is not that of its table: {error}; what a table has"
+        " cannot be changed: land it in a table of another name"
+    )
 
 
 def _check_key(table: Table, config: LandedTable) -> None:

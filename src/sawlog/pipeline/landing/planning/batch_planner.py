@@ -1,4 +1,4 @@
-"""Plans the next batch of one table: where its topic ends, within the commit bounds."""
+"""Plans the next batch of one table: where its topics end, within the commit bounds."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from sawlog.pipeline.source.offset_json import Offsets
 
 
 class BatchPlanner:
-    """Plans batches with the connections of `cluster`, for one thread.
+    """Plans batches with the connections of `cluster`, for one thread; `topics` has their ids.
 
     `record_bytes` has the estimated size of a record of each partition that was planned so far.
     """
@@ -20,14 +20,13 @@ class BatchPlanner:
     def __init__(
         self,
         cluster: Cluster,
-        topic: str,
-        topic_id: bytes,
+        topics: Mapping[str, bytes],
         bounds: CommitBounds,
         *,
         read_committed: bool,
     ) -> None:
         self._cluster = cluster
-        self._topic_state = TopicState(cluster, topic, topic_id, read_committed=read_committed)
+        self._topic_state = TopicState(cluster, topics, read_committed=read_committed)
         self._limits = Limits(max_records=bounds.rows, max_bytes=bounds.fetched_bytes)
         self._read_committed = read_committed
         self.record_bytes: dict[TopicPartition, float] = {}

@@ -23,7 +23,12 @@ from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import NO_OPTIONS, StorageOptions, TablePath, table_path
 from sawlog.pipeline.delta.table_storage import open_storage
 from sawlog.pipeline.formats import parser, parser_input
-from sawlog.pipeline.formats.landed_rows import assemble, dead_rows, table_schema
+from sawlog.pipeline.formats.landed_rows import (
+    USUAL,
+    RecordColumns,
+    assemble,
+    dead_rows,
+)
 from sawlog.pipeline.formats.parsed import Format, Parsed
 from sawlog.pipeline.formats.schema_inference import merge
 from sawlog.pipeline.formats.tombstones import land_tombstones
@@ -31,6 +36,7 @@ from sawlog.pipeline.landing.configuration.declared_columns import (
     declared_schema,
     format_of,
     generated_columns,
+    initial_schema,
     parser_schema,
 )
 from sawlog.pipeline.landing.configuration.pipeline_config import (
@@ -63,8 +69,7 @@ class LandingParameters:
     """
 
     brokers: str
-    topic: str
-    topic_id: bytes
+    topics: Mapping[str, bytes]  # with their ids
     group: str
     path: TablePath
     dead_path: TablePath
@@ -73,29 +78,35 @@ class LandingParameters:
     partition_by: tuple[str, ...]
     read_committed: bool
     bounds: CommitBounds
+    record_columns: RecordColumns = USUAL
     versions: Mapping[str, str] = field(default_factory=dict)
     upsert: Upsert | None = None
 
     def to_json(self) -> str:
-        return json.dumps({**asdict(self), "topic_id": self.topic_id.hex()})
+        return json.dumps(
+            {
+                **asdict(self),
+                "topics": {name: topic_id.hex() for name, topic_id in self.topics.items()},
+            }
+        )
 
 
 def landing_parameters(
-    pipeline: Pipeline, config: LandedTable, topic_id: bytes
+    pipeline: Pipeline, config: LandedTable, topics: Mapping[str, bytes]
 ) -> LandingParameters:
     columns = declared_schema(config)
     return LandingParameters(
         brokers=pipeline.brokers,
-        topic=config.topic,
-        topic_id=topic_id,
+        topics=topics,
         group=config.group,
         path=table_path(config.path),
         dead_path=table_path(config.dead_path),
         format=format_of(config),
-        columns=None if columns is None else columns_text(table_schema(columns)),
+        columns=None if columns is None else columns_text(initial_schema(config)),
         partition_by=config.partition_by,
         read_committed=config.read_committed,
         bounds=config.commit,
+        record_columns=config.columns,
         versions=versions_here(),
         upsert=config.upsert,
     )
@@ -114,12 +125,13 @@ def read_parameters(
     return LandingParameters(
         **{
             **fields,
-            "topic_id": bytes.fromhex(fields["topic_id"]),
+            "topics": {name: bytes.fromhex(text) for name, text in fields["topics"].items()},
             "path": TablePath(fields["path"], options),
             "dead_path": TablePath(fields["dead_path"], options),
             "format": format_,
             "partition_by": tuple(fields["partition_by"]),
             "bounds": CommitBounds(**fields["bounds"]),
+            "record_columns": RecordColumns(**fields["record_columns"]),
             "upsert": upsert and Upsert(**{**upsert, "key": tuple(upsert["key"])}),
         }
     )
@@ -159,7 +171,7 @@ def land_ranges(
     report = landing.attempt(ranges, columns_are_final=columns_are_final)
     if report is None:  # types of new fields conflicted; now all are known
         report = landing.attempt(ranges, columns_are_final=True)
-    assert report is not None, f"{parameters.topic}: types that were merged do not fit"
+    assert report is not None, f"{parameters.path}: types that were merged do not fit"
     return report
 
 
@@ -193,10 +205,12 @@ class _Landing:
         self._parameters = parameters
         self._table = table
         self._read = read or self._fetch
-        self._generated = generated_columns(parameters.partition_by)
+        self._own = parameters.record_columns
+        self._generated = generated_columns(parameters.partition_by) | self._own.reserved
         self._infer = parameters.columns is None
         is_raw = parameters.format.kind == "raw" and parameters.upsert is None
-        self._reads = _RAW_COLUMNS if is_raw else _ALL_COLUMNS
+        self._reads = _RAW_COLUMNS if is_raw and self._own == USUAL else _ALL_COLUMNS
+        self._widen: set[str] = set()  # kept for the second attempt
         self._keyed: KeyedRecords | None = None
 
     def attempt(
@@ -218,6 +232,8 @@ class _Landing:
         ):
             for part in self._parsed(ranges, columns_are_final):
                 fetched_bytes += part.fetched_bytes
+                if not columns_are_final:
+                    self._widen |= set(part.parsed.widen)
                 changes = self._changes(part)
                 schema = stored_schema(changes.rows.schema)
                 try:
@@ -242,6 +258,7 @@ class _Landing:
             return TaskReport(
                 tuple(ranges), records, bad_rows, fetched_bytes,
                 tuple(writer.close()), tuple(dead_writer.close()), tuple(delete_writer.close()),
+                tuple(sorted(self._widen)),
             )  # fmt: skip
 
     def _changes(self, part: _Part) -> _Changes:
@@ -250,7 +267,7 @@ class _Landing:
         if self._keyed is not None:
             parsed = self._keyed.with_keys(records, parsed)
         dead = [dead_rows(*partition, records, parsed)] if parsed.bad else []
-        rows = assemble(*partition, records, parsed)
+        rows = assemble(*partition, records, parsed, self._own)
         count = rows.num_rows
         if self._keyed is None:
             return _Changes(count, rows, (), dead)
@@ -276,6 +293,12 @@ class _Landing:
             if self._keyed is not None:
                 changes = self._keyed.split(partition, chunk.batch)
                 left, values = changes.records, changes.values
+            elif self._own.key == "string":
+                from sawlog.pipeline.formats.keys_and_headers import split_by_key  # slow to import
+
+                left, refused, without_key = split_by_key(left)
+                if refused.num_rows:
+                    yield _Part(partition, refused, without_key, 0)
             if values is None:
                 values = parser_input(self._parameters.format, left)
             fetched_bytes = chunk.fetched_bytes
@@ -287,9 +310,9 @@ class _Landing:
 
     def _fetch(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
         parameters = self._parameters
-        topic_id = None if parameters.topic_id == NO_TOPIC_ID else TopicId(parameters.topic_id)
         with Cluster(parameters.brokers, client_id=parameters.group) as cluster:
             for partition, start, end in ranges:
+                topic_id = parameters.topics[partition.topic]
                 chunks = read_range(
                     cluster,
                     partition,
@@ -297,7 +320,7 @@ class _Landing:
                     end,
                     columns=self._reads,
                     read_committed=parameters.read_committed,
-                    topic_id=topic_id,
+                    topic_id=None if topic_id == NO_TOPIC_ID else TopicId(topic_id),
                 )
                 try:
                     for chunk in chunks:

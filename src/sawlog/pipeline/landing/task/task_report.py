@@ -23,6 +23,7 @@ class TaskReport(NamedTuple):
     files: tuple[DataFile, ...]
     dead_files: tuple[DataFile, ...]
     delete_files: tuple[DataFile, ...] = ()  # keys of rows that a keyed table loses
+    widen: tuple[str, ...] = ()  # bigint columns that would fit more rows if they were double
 
     def to_json(self) -> str:
         return json.dumps(
@@ -34,6 +35,7 @@ class TaskReport(NamedTuple):
                 "files": [file.to_json() for file in self.files],
                 "dead_files": [file.to_json() for file in self.dead_files],
                 "delete_files": [file.to_json() for file in self.delete_files],
+                "widen": self.widen,
             },
             separators=(",", ":"),
         )
@@ -49,6 +51,7 @@ def read_report(text: str) -> TaskReport:
         tuple(DataFile.from_json(file) for file in fields["files"]),
         tuple(DataFile.from_json(file) for file in fields["dead_files"]),
         tuple(DataFile.from_json(file) for file in fields["delete_files"]),
+        tuple(fields["widen"]),
     )
 
 

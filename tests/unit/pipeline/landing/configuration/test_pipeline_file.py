@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sawlog.client.consumer.consumer import AT_EARLIEST, AT_LATEST, AtTime
+from sawlog.pipeline.formats.landed_rows import RecordColumns
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     CommitBounds,
     LandedTable,
@@ -195,7 +196,7 @@ def test_all_problems_are_reported_at_once_by_line() -> None:
         (f"{HEAD}  t: {{topic: a, format: json, schema: a NUMBER}}\n", "p.yaml:4: the schema of"),
         (
             f"{HEAD}  t: {{topic: a, format: json, partition_by: status}}\n",
-            "p.yaml:4: partition_by: there is no column 'status' to partition by; inferred",
+            "p.yaml:4: partition_by: there is no column 'status' to partition by; give",
         ),
         (f"{HEAD}  t: {{topic: a, partition_by: [date(tmestamp)]}}\n", "did you mean timestamp?"),
         (
@@ -216,7 +217,7 @@ def test_all_problems_are_reported_at_once_by_line() -> None:
         (f"{HEAD}  t: {{topic: a}}\n  T: {{topic: a}}\n", "if case is ignored"),
         (
             f"{HEAD}  t: {{topic: a, group: g}}\n  u: {{topic: a, group: g}}\n",
-            "2 read the topic 'a' as the group 'g'",
+            "'t' and 'u' read the topic 'a' as the group 'g'",
         ),
         (f"{HEAD}  t: {{topic: a, sql: SELECT 1}}\n", "both 'topic' and 'sql'"),
         (
@@ -228,6 +229,31 @@ def test_all_problems_are_reported_at_once_by_line() -> None:
 )
 def test_every_kind_of_problem_is_reported(text: str, told: str) -> None:
     assert told in refusal(text)
+
+
+def test_the_columns_of_the_record_can_be_chosen() -> None:
+    assert landed("").columns == RecordColumns("binary", "none")
+    assert landed("    columns: {key: string, headers: map}\n").columns == RecordColumns(
+        "string", "map"
+    )
+    told = refusal(f"{HEAD}  t: {{topic: a, columns: {{key: text, headers: list, offset: no}}}}\n")
+    assert "key: expected one of binary, string, not 'text'" in told
+    assert "headers: expected one of none, map, array, not 'list'" in told
+    assert "columns has no key 'offset'; there are headers, key" in told
+
+
+def test_a_keyed_table_has_binary_keys_of_records() -> None:
+    keyed = "topic: a, mode: upsert, key: key, columns: {key: string}"
+    assert "columns: the key of a record is binary" in refusal(f"{HEAD}  t: {{{keyed}}}\n")
+
+
+def test_an_avro_field_named_headers_and_a_column_for_headers_are_refused(tmp_path: Path) -> None:
+    record = '{"type": "record", "name": "r", "fields": [{"name": "Headers", "type": "int"}]}'
+    (tmp_path / "a.avsc").write_text(record)
+    lines = f"format: avro, schema: {tmp_path}/a.avsc"
+    parse_pipeline("p.yaml", f"{HEAD}  t: {{topic: a, {lines}}}\n")
+    told = refusal(f"{HEAD}  t: {{topic: a, {lines}, columns: {{headers: map}}}}\n")
+    assert "the schema of 't' has a field 'Headers', and `columns` adds a column" in told
 
 
 def test_a_start_may_be_the_end_or_a_moment() -> None:

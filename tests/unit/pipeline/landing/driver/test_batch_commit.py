@@ -45,12 +45,12 @@ class Driver:
         self.table, self.dead = Table.open(config.path), open_dead_letters(config, DEAD)
         self.group_offsets: list[int] = []
         self.parameters = LandingParameters(
-            "", "t", NO_TOPIC_ID, "g", config.path, config.dead_path, Format("raw"), None, (), True,
-            CommitBounds(),
+            "", {"t": NO_TOPIC_ID}, "g", config.path, config.dead_path, Format("raw"), None, (),
+            True, CommitBounds(),
         )  # fmt: skip
         self._committer = LandingCommitter(
             self.parameters,
-            PreparedTable(self.table, self.dead, {PARTITION: 0}, NO_TOPIC_ID, 0),
+            PreparedTable(self.table, self.dead, {PARTITION: 0}, {"t": NO_TOPIC_ID}, 0),
             landed=lambda _: None,
             commit_to_group=lambda ends: self.group_offsets.extend(ends.values()),
         )

@@ -33,8 +33,8 @@ class World:
     def __init__(self, directory: Path) -> None:
         self.config = LandedTable("t", str(directory / "t"), "t", "g")
         topic: Any = SimpleNamespace(name="t", id=NO_TOPIC_ID, has_id=False)
-        self.cluster: Any = SimpleNamespace(topic=lambda _: topic)
-        create_table(self.config, topic, {FIRST: 0, SECOND: 0})
+        self.cluster: Any = SimpleNamespace(topic=lambda _: topic, forget=lambda _: None)
+        create_table(self.config, [topic], {FIRST: 0, SECOND: 0})
         self.table, self.dead = Table.open(self.config.path), open_dead_letters(self.config, DEAD)
         spans = {FIRST: OffsetSpan(0, END), SECOND: OffsetSpan(0, END)}
         commit_dead_letters(

@@ -49,7 +49,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
 
 def planner() -> BatchPlanner:
     cluster: Any = SimpleNamespace(retry=lambda _: [PARTITION])
-    return BatchPlanner(cluster, "t", NO_TOPIC_ID, CommitBounds(), read_committed=True)
+    return BatchPlanner(cluster, {"t": NO_TOPIC_ID}, CommitBounds(), read_committed=True)
 
 
 def planned(start: int) -> int:

@@ -23,8 +23,8 @@ RANGES = (OffsetRange(partition_of("t", 0), 0, 5),)
 
 def task(directory: Path) -> TableTask:
     parameters = LandingParameters(
-        "", "t", NO_TOPIC_ID, "g", str(directory / "t"), str(directory / "t__dead"), Format("raw"),
-        None, (), True, CommitBounds(),
+        "", {"t": NO_TOPIC_ID}, "g", str(directory / "t"), str(directory / "t__dead"),
+        Format("raw"), None, (), True, CommitBounds(),
     )  # fmt: skip
     return TableTask("t", parameters.to_json(), columns_text(RECORD), RANGES)
 
