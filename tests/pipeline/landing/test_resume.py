@@ -292,3 +292,32 @@ def test_a_replay_does_not_delete_rows_of_a_former_topic(world: World) -> None:
         restore_to(cluster, world.config, {first: 3})
     land_here(world.pipeline)
     assert world.ids() == [0, 1, 2, 3, *range(20, 30)]
+
+
+def test_a_resume_of_several_topics_moves_those_that_lost_records(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    deleted, again, whole = names = [f"{topic}-{number}" for number in range(3)]
+    for name in names:
+        create_topic(broker.bootstrap, name, 1)
+        send(broker.bootstrap, name, [good(0), good(1)])
+    pipeline = pipeline_of(
+        tmp_path, broker.bootstrap, f"  t: {{topics: [{', '.join(names)}], format: json}}\n"
+    )
+    (config,) = pipeline.landed
+    land_here(pipeline)
+    send(broker.bootstrap, deleted, [good(2), good(3)])
+    with Cluster(broker.bootstrap) as cluster:
+        admin = Admin(cluster)
+        admin.delete_records({partition_of(deleted, 0): 3})
+        assert not admin.delete_topics([again])
+        create_topic(broker.bootstrap, again, 1)
+        send(broker.bootstrap, again, [good(4)])
+        skipped = resume(cluster, config, accept_loss=True)
+    assert [(entry.topic, entry.first_offset, entry.last_offset) for entry in skipped] == [
+        (deleted, 2, 2), (again, 2, None),
+    ]  # fmt: skip
+    land_here(pipeline)
+    offsets = {tp.topic: at for tp, at in Table.open(config.path).offsets(config.group).items()}
+    assert offsets == {deleted: 4, again: 1, whole: 2}
+    assert sorted(row["id"] for row in rows_of(config.path)) == [0, 0, 0, 1, 1, 1, 3, 4]
