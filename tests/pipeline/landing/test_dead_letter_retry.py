@@ -16,6 +16,7 @@ from sawlog.pipeline.landing.driver import dead_letter_retry
 from sawlog.pipeline.landing.driver.dead_letter_counts import DeadLetterCount, recorded_counts
 from sawlog.pipeline.landing.driver.dead_letter_retry import RetryResult, retry_dead_letters
 from sawlog.pipeline.landing.driver.replay import restore_to
+from sawlog.pipeline.landing.failures import LandingFailure
 from support.pipeline.landing import create_topic, land_here, pipeline_of, rows_of, send, values_in
 from support.server.broker_process import SawlogServer
 
@@ -243,3 +244,17 @@ def test_tombstones_land_as_rows(broker: SawlogServer, topic: str, tmp_path: Pat
     (config,) = pipeline.landed
     assert {row["offset"]: row["a"] for row in rows_of(config.path)} == {0: 1, 1: None}
     assert [place for place, _ in values_in(config.dead_path)] == [(0, 2)]
+
+
+def test_dead_letters_of_a_keyed_table_are_not_moved(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, NUMBERS)
+    table = f"  t: {{topic: {topic}, format: json, schema: 'id BIGINT', mode: upsert, key: id}}\n"
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, table)
+    land_here(pipeline)
+    (config,) = pipeline.landed
+    opened = Table.open(config.path), Table.open(config.dead_path)
+    with pytest.raises(LandingFailure, match="later records may have replaced rows of 't'"):
+        retry_dead_letters(pipeline, config, *opened)

@@ -321,3 +321,25 @@ def test_a_resume_of_several_topics_moves_those_that_lost_records(
     offsets = {tp.topic: at for tp, at in Table.open(config.path).offsets(config.group).items()}
     assert offsets == {deleted: 4, again: 1, whole: 2}
     assert sorted(row["id"] for row in rows_of(config.path)) == [0, 0, 0, 1, 1, 1, 3, 4]
+
+
+def test_a_keyed_table_skips_deleted_records_but_takes_no_earlier_offsets(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [good(0), good(1)])
+    table = f"  t: {{topic: {topic}, format: json, mode: upsert, key: id}}\n"
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, table)
+    (config,) = pipeline.landed
+    land_here(pipeline)
+    send(broker.bootstrap, topic, [good(2), good(3)])
+    with Cluster(broker.bootstrap) as cluster:
+        admin = Admin(cluster)
+        admin.delete_records({partition_of(topic, 0): 3})
+        resume(cluster, config, accept_loss=True)
+        land_here(pipeline)
+        assert sorted(row["id"] for row in rows_of(config.path)) == [0, 1, 3]
+        assert not admin.delete_topics([topic])
+        create_topic(broker.bootstrap, topic, 1)
+        with pytest.raises(LandingFailure, match="rows of 't' are ordered by offset"):
+            resume(cluster, config, accept_loss=True)
