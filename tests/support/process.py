@@ -4,7 +4,9 @@ import collections
 import contextlib
 import os
 import re
+import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +16,7 @@ import psutil
 
 START_TIMEOUT_S = 300
 STOP_TIMEOUT_S = 180
+DUMP_TIMEOUT_S = 10
 PATIENCE_S = 600.0
 KEEP_OLD_RECORDS = {"log.retention.check.interval.ms": str(24 * 60 * 60 * 1000)}
 """No retention by time: tests write records with old timestamps."""
@@ -31,7 +34,7 @@ class ServerProcess:
             text=True,
             errors="replace",
             cwd=cwd,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"},
         )
         self.pid = self._process.pid
         self._lines: collections.deque[str] = collections.deque(maxlen=20_000)
@@ -96,6 +99,7 @@ class ServerProcess:
         try:
             code = self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
+            self._dump_threads()
             self._process.kill()
             self._process.wait()
             raise AssertionError(f"{self.pid} did not stop in time:\n{self.output}") from None
@@ -103,6 +107,14 @@ class ServerProcess:
         if self._process.stdout is not None:
             self._process.stdout.close()
         return code
+
+    def _dump_threads(self) -> None:
+        """Let a Python process that hangs write where its threads are, and abort."""
+        if self._process.args[0] == sys.executable:  # type: ignore[index]
+            self._process.send_signal(signal.SIGABRT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(DUMP_TIMEOUT_S)
+            self._reader.join(DUMP_TIMEOUT_S)
 
     def rss_bytes(self) -> int:
         return int(psutil.Process(self.pid).memory_info().rss)

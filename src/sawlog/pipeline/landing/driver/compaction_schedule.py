@@ -102,6 +102,8 @@ class CompactionSchedule(EventForwarder):
         with CompactionProcess(tasks) as child:
             with self._lock:
                 self._child = child
+                if self._stop.is_set():  # it was set before the child was known
+                    child.kill()
             for done in child:
                 if done.error is not None:
                     self.report(done.name, f"could not be compacted: {done.error}")
