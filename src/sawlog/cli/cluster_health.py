@@ -27,6 +27,7 @@ class PartitionHealth:
     partition: Partition
     min_in_sync: int
     reassignment: OngoingReassignment | None
+    is_internal: bool  # a topic of the brokers, such as __consumer_offsets
 
     @property
     def is_offline(self) -> bool:
@@ -56,11 +57,27 @@ class PartitionHealth:
             return "under min ISR"
         return "under-replicated" if self.is_under_replicated else ""
 
+    @property
+    def rank(self) -> tuple[bool, bool, bool, bool]:
+        """Sorts the most severe problem first, and internal topics last within one."""
+        return (
+            not self.is_offline,
+            not self.is_under_min_isr,
+            not self.is_under_replicated,
+            self.is_internal,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
     brokers: list[BrokerHealth]
     partitions: list[PartitionHealth]
+
+    @property
+    def problems(self) -> list[PartitionHealth]:
+        """The partitions that need attention, those with the most severe problem first."""
+        found = [each for each in self.partitions if each.problem]
+        return sorted(found, key=lambda each: each.rank)
 
     @property
     def offline(self) -> list[PartitionHealth]:
@@ -96,6 +113,7 @@ def assess(
             partition,
             min_in_sync.get(topic.name, 1),
             reassignments.get(name),
+            topic.is_internal,
         )
         for topic in topics
         for index, partition in topic.partitions.items()

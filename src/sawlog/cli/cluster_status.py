@@ -100,7 +100,7 @@ def _print_partitions(health: ClusterHealth, everything: bool) -> None:
             f"{counted(displaced, 'partition')} not led by the preferred replica: sawlog cluster"
             " elect changes that"
         )
-    wanted = [each for each in health.partitions if everything or each.problem]
+    wanted = health.partitions if everything else health.problems
     if not wanted:
         return
     shown = wanted if everything else wanted[:_ROWS]
