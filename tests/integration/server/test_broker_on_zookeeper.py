@@ -211,6 +211,7 @@ def test_a_data_directory_of_another_cluster_is_refused_and_nothing_is_written(
     other = zookeeper.new_chroot()
     log = failed_start(server.data, "--zookeeper", str(other))
     assert f"but ZooKeeper at {other} has no cluster" in log
+    assert "or restore ZooKeeper's data" in log
     stores = StoresOnZooKeeper(other)
     assert Session(stores).children("/") == []
     stores.close()
