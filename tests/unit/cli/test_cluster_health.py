@@ -55,6 +55,14 @@ def test_a_broker_with_replicas_that_is_not_registered_is_missing() -> None:
     ]
 
 
+def test_a_broker_with_an_offline_log_directory_is_not_healthy() -> None:
+    nodes = [Node(NodeId(number), Address("127.0.0.1", number), None) for number in (1, 2, 3)]
+    assert assess(nodes, 1, [], {}, {}).is_healthy
+    state = assess(nodes, 1, [], {}, {}, {2})
+    assert not state.is_healthy
+    assert [each.state for each in state.brokers] == ["controller", "log directory offline", "up"]
+
+
 def test_replicas_out_of_sync_are_counted_at_their_broker() -> None:
     state = health(1, (1, 2, 3), (1, 3))
     assert [each.out_of_sync for each in state.brokers] == [0, 1, 0]
