@@ -30,7 +30,8 @@ def status(everything: bool, as_json: bool, cluster: Cluster) -> None:
     """Show the brokers, and the partitions that need attention.
 
     Exits with 0 if all partitions have a leader and all their replicas in sync, and no broker is
-    down or has an offline log directory; else with 1.
+    down or has an offline log directory; else with 1. Replicas that an ongoing reassignment adds
+    need not be in sync.
     """
     cluster.prefer_controller()
     admin = Admin(cluster)
