@@ -32,6 +32,7 @@ from sawlog.replication.replica import Replica
 from sawlog.simulation.simulated_disk import SimulatedFile
 from support.broker.images import OTHER, change_partition, join_brokers
 from support.broker.requests import machine_with_topic
+from support.logged import fields_of
 from support.replication.scripted_leader import (
     FLUSH_MS,
     LEADER,
@@ -320,6 +321,15 @@ def test_a_partition_with_an_error_is_left_out_for_the_back_off(error: ErrorCode
     broker.schedule.run_for(1)
     broker.answer()
     assert any(0 in fetched(request) for request in broker.requests)
+
+
+@pytest.mark.parametrize(("code", "name"), [(56, "KAFKA_STORAGE_ERROR"), (9_999, "9999")])
+def test_the_error_of_a_partition_is_logged_by_its_name(
+    code: int, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker, _ = following(0)
+    broker.answer(data(0, error=code))
+    assert fields_of(caplog, "partition not fetched")["error"] == name
 
 
 def test_the_back_off_doubles_while_the_leader_refuses() -> None:
