@@ -16,7 +16,6 @@ from sawlog.broker.replicas import LeadershipListener, Replicas
 from sawlog.broker.replication_throttle import ReplicationThrottle
 from sawlog.cluster.broker_registration import Registration
 from sawlog.cluster.cluster_member import ClusterMember, OnImage, OnRefused
-from sawlog.cluster.controlled_shutdown import step_aside
 from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.cluster.internal_topics import INTERNAL_TOPICS, CoordinatorType
 from sawlog.cluster.isr_changes import IsrChanges
@@ -69,7 +68,6 @@ def assemble(
     log_configs = LogConfigs(config, metadata)
     directory = _log_directory(ports, config, log_configs)
     member = _cluster_member(ports, registration, directory, config, apply, image_applied)
-    directory.on_offline(lambda: step_aside(member))
     topics = Topics(member, config, random)
     groups = GroupCoordinator(
         config, metadata, topics, directory, store, clock=clock, timer=timer, random=random

@@ -13,7 +13,7 @@ from sawlog.broker.dispatch import served_apis
 from sawlog.broker.log_configs import CLEANER_SETTINGS, LOG_SETTINGS, cleaner_config
 from sawlog.broker.metrics import declare_metrics
 from sawlog.broker.request import Api, Request
-from sawlog.cluster.controlled_shutdown import HAND_OVER_MS, hand_over
+from sawlog.cluster.controlled_shutdown import HAND_OVER_MS, hand_over, step_aside
 from sawlog.cluster.metadata_image import EMPTY_IMAGE, MetadataImage
 from sawlog.core.errors import MalformedFrame
 from sawlog.core.event_logger import EventLogger
@@ -46,6 +46,7 @@ class Broker:
         self._config.subscribe(LOG_SETTINGS, self.replicas.reconfigure)
         self._config.subscribe(CLEANER_SETTINGS, self._reconfigure_cleaner)
         self._config.subscribe(ELECTION_SETTINGS, components.member.reconsider_elections)
+        components.directory.on_offline(self._directory_offline)
 
     # Life cycle
 
@@ -81,6 +82,11 @@ class Broker:
 
     def _reconfigure_cleaner(self) -> None:
         self.components.directory.cleaner.reconfigure(cleaner_config(self._config))
+
+    def _directory_offline(self) -> None:
+        """Fetch no more, because nothing can be appended, and let other brokers lead."""
+        self.components.fetchers.close()
+        step_aside(self.components.member)
 
     def hand_over(self, done: Callable[[], None]) -> None:
         """Let other brokers lead before the stop; requests are served until `done` is called."""

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from sawlog.core.metrics import Registry
+from sawlog.core.store import SessionState
 from sawlog.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
     registry.read_gauge(
         "sawlog_fetch_sessions", "Open fetch sessions.", lambda: len(broker.fetch_sessions)
     )
+    _declare_store_metrics(registry, broker)
     _declare_directory_metrics(registry, broker)
     _declare_replication_metrics(registry, broker)
     _declare_follower_metrics(registry, broker)
@@ -77,6 +79,20 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
         "Requests received.",
         ["api"],
         lambda: [((ApiKey(key).name,), count) for key, count in totals.requests.items()],
+    )
+
+
+def _declare_store_metrics(registry: Registry, broker: "Components") -> None:
+    member = broker.member
+    registry.read_gauge(
+        "sawlog_store_connected",
+        "Whether the broker is connected to ZooKeeper, or its embedded store works.",
+        lambda: int(member.store.state is SessionState.CONNECTED),
+    )
+    registry.read_gauge(
+        "sawlog_broker_registered",
+        "Whether the broker is registered in its present session, as far as it knows.",
+        lambda: int(member.broker_epoch >= 0),
     )
 
 

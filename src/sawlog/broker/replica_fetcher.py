@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sawlog.broker.fetch_session_handler import FetchSessionHandler, Key, SessionPartition
 from sawlog.broker.leader_offsets import LeaderOffsets, report_corrupt_batch
-from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.errors import ErrorCode, KafkaError, error_name
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId
 from sawlog.core.ports import DiskError
@@ -389,7 +389,8 @@ class ReplicaFetcher:
                 self._back_off(NO_SESSION_DELAY_MS)
         else:
             self._session_errors += 1
-            logger.info("fetch session ended", leader=self._leader, error=result.error_code)
+            error = error_name(result.error_code)
+            logger.info("fetch session ended", leader=self._leader, error=error)
             if self._session_errors > 1:
                 self._back_off(self._limits.backoff_ms)
         self._send_soon()
@@ -532,7 +533,7 @@ class ReplicaFetcher:
             log=str(tp),
             leader=self._leader,
             leader_epoch=partition.follower.epoch,
-            error=code,
+            error=error_name(code),
             reason=reason,
         )
         partition.ignore_before(self._next_number)

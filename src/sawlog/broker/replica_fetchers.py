@@ -40,6 +40,7 @@ class ReplicaFetchers:
         self.totals: dict[NodeId, FetchTotals] = {}  # by leader, also of former ones
         self._followed: dict[TopicPartition, Replica] = {}
         self._leaders: dict[TopicPartition, NodeId] = {}
+        self._is_closed = False
 
     @property
     def failed(self) -> list[str]:
@@ -53,6 +54,8 @@ class ReplicaFetchers:
 
     def role_changed(self, replica: "Replica") -> None:
         """A replica has a new role or epoch: follow its leader, if it has another one."""
+        if self._is_closed:
+            return
         follower = replica.follower
         known = self._leaders.get(replica.name)
         if known is not None and (
@@ -98,7 +101,8 @@ class ReplicaFetchers:
             fetcher.set_address(self._address(leader))
 
     def close(self) -> None:
-        """Stop fetching."""
+        """Stop fetching for good: the broker stops, or its data directory is offline."""
+        self._is_closed = True
         for fetcher in self._fetchers.values():
             fetcher.close()
         self._fetchers.clear()

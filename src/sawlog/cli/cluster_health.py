@@ -1,7 +1,7 @@
 """The health of a cluster: its brokers, and the partitions that need attention. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from sawlog.client.admin.reassignments import OngoingReassignment
@@ -19,6 +19,15 @@ class BrokerHealth:
     leaders: int
     replicas: int
     out_of_sync: int  # of its replicas
+    has_offline_directory: bool
+
+    @property
+    def state(self) -> str:
+        if self.node is None:
+            return "down"
+        if self.has_offline_directory:
+            return "log directory offline"
+        return "controller" if self.is_controller else "up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,7 @@ class PartitionHealth:
     partition: Partition
     min_in_sync: int
     reassignment: OngoingReassignment | None
+    is_internal: bool  # a topic of the brokers, such as __consumer_offsets
 
     @property
     def is_offline(self) -> bool:
@@ -56,11 +66,27 @@ class PartitionHealth:
             return "under min ISR"
         return "under-replicated" if self.is_under_replicated else ""
 
+    @property
+    def rank(self) -> tuple[bool, bool, bool, bool]:
+        """Sorts the most severe problem first, and internal topics last within one."""
+        return (
+            not self.is_offline,
+            not self.is_under_min_isr,
+            not self.is_under_replicated,
+            self.is_internal,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
     brokers: list[BrokerHealth]
     partitions: list[PartitionHealth]
+
+    @property
+    def problems(self) -> list[PartitionHealth]:
+        """The partitions that need attention, those with the most severe problem first."""
+        found = [each for each in self.partitions if each.problem]
+        return sorted(found, key=lambda each: each.rank)
 
     @property
     def offline(self) -> list[PartitionHealth]:
@@ -80,7 +106,8 @@ class ClusterHealth:
 
     @property
     def is_healthy(self) -> bool:
-        return not self.missing_brokers and not any(each.problem for each in self.partitions)
+        has_failed = any(broker.has_offline_directory for broker in self.brokers)
+        return not (has_failed or self.missing_brokers or self.problems)
 
 
 def assess(
@@ -89,13 +116,16 @@ def assess(
     topics: Iterable[Topic],
     min_in_sync: Mapping[str, int],
     reassignments: Mapping[TopicPartition, OngoingReassignment],
+    offline_directories: Container[int] = (),
 ) -> ClusterHealth:
+    """`offline_directories` has the brokers that report a log directory as offline."""
     partitions = [
         PartitionHealth(
             name := TopicPartition(topic.name, index),
             partition,
             min_in_sync.get(topic.name, 1),
             reassignments.get(name),
+            topic.is_internal,
         )
         for topic in topics
         for index, partition in topic.partitions.items()
@@ -112,6 +142,7 @@ def assess(
             leaders[number],
             replicas[number],
             replicas[number] - in_sync[number],
+            number in offline_directories,
         )
         for number in sorted(registered.keys() | replicas.keys())
     ]

@@ -11,12 +11,14 @@ from sawlog.cli.option_types import json_option
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
 from sawlog.client.admin.admin import Admin, ClusterDescription
 from sawlog.client.admin.configs import Resource
+from sawlog.client.admin.log_dirs import has_offline_log_dir
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.metadata import Topic
 from sawlog.core.config_api import ResourceType
 from sawlog.core.errors import KafkaError
 
 _SETTING = "min.insync.replicas"
+_DIRECTORY_TIMEOUT_MS = 3_000  # for the answer of one broker
 _ROWS = 50  # of partitions that need attention
 
 
@@ -27,7 +29,9 @@ _ROWS = 50  # of partitions that need attention
 def status(everything: bool, as_json: bool, cluster: Cluster) -> None:
     """Show the brokers, and the partitions that need attention.
 
-    Exits with 0 if all partitions have a leader and all their replicas in sync, else with 1.
+    Exits with 0 if all partitions have a leader and all their replicas in sync, and no broker is
+    down or has an offline log directory; else with 1. Replicas that an ongoing reassignment adds
+    need not be in sync.
     """
     cluster.prefer_controller()
     admin = Admin(cluster)
@@ -39,6 +43,11 @@ def status(everything: bool, as_json: bool, cluster: Cluster) -> None:
         topics,
         _min_in_sync(admin, topics),
         admin.list_partition_reassignments(),
+        {
+            int(node.id)
+            for node in description.nodes
+            if has_offline_log_dir(node.address, min(_DIRECTORY_TIMEOUT_MS, cluster.timeout_ms))
+        },
     )
     if as_json:
         print_json(_entry(description, health))
@@ -78,7 +87,7 @@ def _print_brokers(description: ClusterDescription, health: ClusterHealth) -> No
             broker.leaders,
             broker.replicas,
             broker.out_of_sync,
-            "down" if broker.node is None else "controller" if broker.is_controller else "up",
+            broker.state,
         )
         for broker in health.brokers
     ]
@@ -100,7 +109,7 @@ def _print_partitions(health: ClusterHealth, everything: bool) -> None:
             f"{counted(displaced, 'partition')} not led by the preferred replica: sawlog cluster"
             " elect changes that"
         )
-    wanted = [each for each in health.partitions if everything or each.problem]
+    wanted = health.partitions if everything else health.problems
     if not wanted:
         return
     shown = wanted if everything else wanted[:_ROWS]
@@ -137,6 +146,7 @@ def _entry(description: ClusterDescription, health: ClusterHealth) -> dict[str, 
                 "address": None if broker.node is None else str(broker.node.address),
                 "rack": None if broker.node is None else broker.node.rack,
                 "up": broker.node is not None,
+                "state": broker.state,
                 "leaders": broker.leaders,
                 "replicas": broker.replicas,
                 "out_of_sync": broker.out_of_sync,

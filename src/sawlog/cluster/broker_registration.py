@@ -345,5 +345,4 @@ class BrokerRegistration:
         self._retry(connection)
         if reason != self._refused_for:
             self._refused_for = reason
-            logger.error("the registration of this broker is refused", reason=reason)
             self._on_refused(RegistrationRefused(reason))

@@ -234,6 +234,9 @@ class Controller:
                 self._failed(result)
             else:
                 self._rejected -= keys
+                for step in batch:
+                    if step.unclean is not None:
+                        step.unclean.warn()
                 self._progressed()
 
         operations: list[Operation] = [Check(znodes.CONTROLLER_EPOCH, term.version)]

@@ -17,9 +17,10 @@ from sawlog.cluster.leader_election import (
     preferred_state,
 )
 from sawlog.cluster.store_view import StoreView, TopicView
+from sawlog.cluster.unclean_elections import UncleanElection
 from sawlog.cluster.znodes import PartitionState
 from sawlog.core.config import BrokerConfig, TopicConfig
-from sawlog.core.ids import NodeId, TopicName
+from sawlog.core.ids import NodeId, PartitionIndex, TopicName, TopicPartition
 from sawlog.core.store import Check, Create, Delete, Operation, SetData
 
 MAX_BYTES = 512 * 1024
@@ -52,6 +53,7 @@ class Step(NamedTuple):
     operations: list[Operation]
     kind: StepKind
     is_led: bool = False  # an election that leaves the leader as it is
+    unclean: UncleanElection | None = None
 
 
 def size_of(operations: list[Operation]) -> int:
@@ -170,15 +172,22 @@ def _topic(pending: Pending, topic: TopicView) -> Iterator[Step]:
         if wanted is None and pending.prefers_first:
             wanted = preferred_state(electorate, replicas, old)
         if wanted is not None:
-            key = StepKey(topic_id, index, old.version)
-            is_taken = key in pending.taken
-            operations = [] if is_taken else [set_state(topic, index, old, wanted)]
-            yield Step(key, operations, StepKind.ELECTION, wanted.leader == old.leader)
+            yield _election(pending, topic, index, old, wanted)
     if completed:
         key = StepKey(topic_id, _REASSIGNMENT, version)
         is_taken = key in pending.taken
         operations = [] if is_taken else _completion(topic, completed)
         yield Step(key, operations, StepKind.ELECTION)
+
+
+def _election(
+    pending: Pending, topic: TopicView, index: int, old: PartitionState, new: PartitionState
+) -> Step:
+    key = StepKey(topic.assignment.topic_id, index, old.version)
+    operations = [] if key in pending.taken else [set_state(topic, index, old, new)]
+    name = TopicPartition(topic.name, PartitionIndex(index))
+    unclean = UncleanElection.between(name, old, new)
+    return Step(key, operations, StepKind.ELECTION, new.leader == old.leader, unclean)
 
 
 def _creation(topic: TopicView, index: int, electorate: Electorate) -> list[Operation]:

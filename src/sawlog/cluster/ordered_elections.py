@@ -13,8 +13,9 @@ from sawlog.cluster.cluster_member import ClusterMember
 from sawlog.cluster.leader_election import Electorate, preferred_state, unclean_state
 from sawlog.cluster.metadata_image import NO_NODE, MetadataImage, PartitionImage
 from sawlog.cluster.store_failures import store_failure
+from sawlog.cluster.unclean_elections import UncleanElection
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.core.ids import TopicName
+from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.core.store import BadVersion, Check, Result, SetData, StoreError
 
 OnAnswered = Callable[[KafkaError | None], None]
@@ -57,6 +58,8 @@ class OrderedElections:
         if new is None:
             done(KafkaError(_NOT_POSSIBLE[kind]))
             return
+        name = TopicPartition(TopicName(topic), PartitionIndex(index))
+        unclean = UncleanElection.between(name, old, new)
 
         def is_past(version: int, image: MetadataImage) -> bool:
             found = image.partition(topic, index)
@@ -78,6 +81,8 @@ class OrderedElections:
             elif isinstance(result, StoreError):
                 done(store_failure(result))
             else:
+                if unclean is not None:
+                    unclean.warn()
                 self._member.when(lambda image: is_past(after, image), timeout_ms, shown)
 
         self._member.store.multi(

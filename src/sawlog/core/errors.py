@@ -191,6 +191,14 @@ MAX_MESSAGE_CHARACTERS = 1_000
 """Messages quote names that clients choose; a very long one would not fit into a response."""
 
 
+def error_name(code: int) -> str:
+    """Return the name of an error code for a log line; the number of one that is unknown."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
 class KafkaError(Exception):
     """An error response: its code, and a message for people that may be empty."""
 

@@ -222,11 +222,15 @@ class Follower:
             self.log.restart_at(leader_start_offset)
 
     @property
+    def _follows_unclean_election(self) -> bool:
+        """Whether a leader was elected uncleanly after this log's last record was appended."""
+        return self._unclean_epoch > self.position.last_fetched_epoch
+
+    @property
     def _may_lose_commits(self) -> bool:
         """Whether a leader may lack records that were committed here: after an unclean election
         since, or after a power loss if records are committed before they are flushed."""
-        last_epoch = self.position.last_fetched_epoch
-        return self._unclean_epoch > last_epoch or not self._commits_on_flush
+        return self._follows_unclean_election or not self._commits_on_flush
 
     def _truncate_to(self, end_offset: int) -> None:
         log = self.log
@@ -236,18 +240,25 @@ class Follower:
                     f"leader {self.leader} of {log.tp} in epoch {self.epoch} has only the records"
                     f" below {end_offset}, but all below {log.high_watermark} were committed"
                 )
-            logger.warning(
-                "committed records truncated",
-                log=str(log.tp),
-                from_offset=end_offset,
-                high_watermark=log.high_watermark,
-                leader=self.leader,
-                leader_epoch=self.epoch,
-            )
+            self._warn_of_truncation("committed records truncated", end_offset)
+        elif self._follows_unclean_election and end_offset < log.end_offset:
+            # After a restart the high watermark may be older than the last commit.
+            self._warn_of_truncation("records truncated after an unclean election", end_offset)
         if end_offset < log.segments.base_offset:
             log.restart_at(end_offset)
         else:
             log.truncate(end_offset)
+
+    def _warn_of_truncation(self, event: str, end_offset: int) -> None:
+        logger.warning(
+            event,
+            log=str(self.log.tp),
+            from_offset=end_offset,
+            high_watermark=self.log.high_watermark,
+            removed=self.log.end_offset - end_offset,
+            leader=self.leader,
+            leader_epoch=self.epoch,
+        )
 
     # Flushing
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sawlog import __version__
 from sawlog.broker.assembly import Ports, assemble
-from sawlog.cluster.broker_registration import Registration
+from sawlog.cluster.broker_registration import Registration, RegistrationRefused
 from sawlog.core.config import BrokerConfig
 from sawlog.core.config_warnings import Notice
 from sawlog.core.event_logger import EventLogger
@@ -236,6 +236,8 @@ class BrokerProcess:
     def _image_applied(self, error: Exception | None) -> None:
         """The first image decides whether the broker starts; Ctrl-C cancels `_ready` before it."""
         if self._ready.done():
+            if isinstance(error, RegistrationRefused):  # the broker lost its session
+                logger.error("the registration of this broker is refused", reason=str(error))
             return
         if error is not None:
             self._ready.set_exception(error)

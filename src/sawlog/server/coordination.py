@@ -117,7 +117,7 @@ class Coordination:
             raise OSError(
                 f"the data directory belongs to cluster {meta.cluster_id}, but ZooKeeper at"
                 f" {self._options.address} has {'no cluster' if found is None else found}:"
-                " correct --zookeeper or --data"
+                " correct --zookeeper or --data, or restore ZooKeeper's data"
             )
 
     async def _call(self, ask: Callable[[Callable[[Any], None]], None]) -> Any:

@@ -143,8 +143,7 @@ class StoreMove:
             if found:
                 raise CannotMove(
                     f"the tree at {self._options.address} is not empty (it has /{found[0]}): name a"
-                    " chroot that does not exist yet, such as"
-                    f" {self._options.address.hosts}/sawlog"
+                    f" chroot that does not exist yet, such as {self._other_chroot(found)}"
                 )
             await _call(partial(store.multi, [Create(MOVE, self._mark.encode())]))
             return
@@ -156,6 +155,12 @@ class StoreMove:
             )
         for path in [p async for p in _paths_below(store, "/") if p != MOVE]:
             await _call(partial(store.multi, [Delete(path)]), NoNode)
+
+    def _other_chroot(self, found: Sequence[str]) -> str:
+        """Return an address with another chroot than that whose children were found."""
+        address = self._options.address
+        taken = address.chroot or ("/sawlog" if "sawlog" in found else "")
+        return f"{address.hosts}{taken}-2" if taken else f"{address.hosts}/sawlog"
 
     async def _copy(self, store: Store, nodes: Sequence[Create]) -> None:
         for batch in _batches(nodes):

@@ -357,7 +357,12 @@ class LogDirectory:
         if self.offline is not None:
             return
         self.offline = error
-        logger.error("data directory offline", path=error.path, reason=error.reason)
+        logger.error(
+            "data directory offline: replace the disk, then restart the broker on it",
+            directory=self.disk.root,
+            path=error.path,
+            reason=error.reason,
+        )
         self.cleaner.stop()
         for log in self.logs.values():
             log.stop_appends()

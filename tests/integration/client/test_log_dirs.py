@@ -1,11 +1,13 @@
 """Log directories as brokers describe them that are in trouble, or old."""
 
+import socket
 from collections.abc import Iterator
 
 import pytest
 
 from sawlog.client import Admin, ErrorCode, KafkaError
-from sawlog.client.admin.log_dirs import LogDir, LogDirReplica
+from sawlog.client.admin.log_dirs import LogDir, LogDirReplica, has_offline_log_dir
+from sawlog.client.net.addresses import Address
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages.describe_log_dirs_response import (
     DescribeLogDirsPartition,
@@ -40,6 +42,22 @@ def test_an_offline_directory_has_its_error_and_does_not_hide_the_others(
     assert first.error.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert (first.total_bytes, first.usable_bytes, first.replicas) == (None, None, [])
     assert second == LogDir("/two", None, 100, 40, [])
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR])
+def test_a_broker_is_asked_whether_a_directory_is_offline(
+    broker: ScriptedBroker, code: ErrorCode
+) -> None:
+    online = DescribeLogDirsResult(0, "/one")
+    response = DescribeLogDirsResponse(results=[online, DescribeLogDirsResult(int(code), "/two")])
+    broker.reply(ApiKey.DESCRIBE_LOG_DIRS, response)
+    is_offline = has_offline_log_dir(Address(broker.host, broker.port), 10_000)
+    assert is_offline == (code is not ErrorCode.NONE)
+
+
+def test_a_broker_that_does_not_answer_reports_no_offline_directory() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert not has_offline_log_dir(Address(*silent.getsockname()), 10)
 
 
 def test_sizes_that_an_old_broker_does_not_send_are_unknown(broker: ScriptedBroker) -> None:

@@ -211,6 +211,7 @@ def test_a_data_directory_of_another_cluster_is_refused_and_nothing_is_written(
     other = zookeeper.new_chroot()
     log = failed_start(server.data, "--zookeeper", str(other))
     assert f"but ZooKeeper at {other} has no cluster" in log
+    assert "or restore ZooKeeper's data" in log
     stores = StoresOnZooKeeper(other)
     assert Session(stores).children("/") == []
     stores.close()
@@ -220,7 +221,7 @@ def test_a_broker_id_that_is_taken_is_refused(tmp_path: Path, address: ZooKeeper
     with running_sawlog(tmp_path / "first", settings(address)):
         data = tmp_path / "second" / "data"
         log = failed_start(data, "--zookeeper", str(address), "--node-id", "1")
-        assert "broker 1 is registered already" in log
+        assert log.count("broker 1 is registered already") == 1
         assert "choose another --node-id" in log
         other = SawlogServer(data.parent, settings(address), 2)
         other.stop()  # the refused start has not bound the directory to broker 1

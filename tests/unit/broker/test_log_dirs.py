@@ -18,6 +18,7 @@ from sawlog.protocol.messages.describe_log_dirs_response import DescribeLogDirsR
 from sawlog.simulation.simulated_broker import SimulatedMachine
 from sawlog.storage.log_directory import LogDirectory
 from support.broker.requests import TOPIC, answers, batch_of, machine_with_topic, produce
+from support.logged import fields_of
 
 NONE = int(ErrorCode.NONE)
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -75,9 +76,11 @@ def test_the_space_is_that_of_the_file_system() -> None:
     assert not result.is_cordoned
 
 
-def test_an_offline_directory_has_an_error_and_no_logs() -> None:
+def test_an_offline_directory_has_an_error_and_no_logs(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic()
     break_disk(machine)
+    offline = "data directory offline: replace the disk, then restart the broker on it"
+    assert fields_of(caplog, offline)["directory"] == machine.disk.root
     result = describe(machine)
     assert (result.log_dir, result.error_code) == (machine.disk.root, STORAGE_ERROR)
     assert (result.topics, result.total_bytes, result.usable_bytes) == ([], -1, -1)

@@ -118,3 +118,15 @@ def test_what_a_leader_serves_to_followers_is_counted_apart() -> None:
     assert "sawlog_replica_fetcher_failed_partitions 0" in rendered
     assert "sawlog_replica_fetcher_max_lag_records 0" in rendered
     assert "sawlog_damaged_replicas 0" in rendered
+
+
+def test_a_broker_that_lost_its_store_is_neither_connected_nor_registered() -> None:
+    machine = machine_with_topic()
+    registry = Registry()
+    machine.broker.declare_metrics(registry)
+    assert "sawlog_store_connected 1" in registry.render()
+    assert "sawlog_broker_registered 1" in registry.render()
+    machine.disk.fails_syncs = True
+    machine.ask(CreateTopicsRequest([CreatableTopic("another", 1, 1)], timeout_ms=1_000))
+    assert "sawlog_store_connected 0" in registry.render()
+    assert "sawlog_broker_registered 0" in registry.render()

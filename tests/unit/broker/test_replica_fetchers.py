@@ -4,8 +4,8 @@ import pytest
 
 from sawlog.broker.replica_fetcher import FIRST_BACKOFF_MS, NO_SESSION_DELAY_MS, STREAM_DELAY_MS
 from sawlog.core.errors import ErrorCode
-from sawlog.core.ids import PartitionIndex, TopicId, TopicPartition
-from sawlog.core.ports import DiskFull
+from sawlog.core.ids import LeaderEpoch, PartitionIndex, TopicId, TopicPartition
+from sawlog.core.ports import DiskError, DiskFull
 from sawlog.protocol.messages.fetch_response import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -30,6 +30,9 @@ from sawlog.protocol.records import build_batch
 from sawlog.replication.follower import QUIET_FLUSH_MS
 from sawlog.replication.replica import Replica
 from sawlog.simulation.simulated_disk import SimulatedFile
+from support.broker.images import OTHER, change_partition, join_brokers
+from support.broker.requests import machine_with_topic
+from support.logged import fields_of
 from support.replication.scripted_leader import (
     FLUSH_MS,
     LEADER,
@@ -320,6 +323,15 @@ def test_a_partition_with_an_error_is_left_out_for_the_back_off(error: ErrorCode
     assert any(0 in fetched(request) for request in broker.requests)
 
 
+@pytest.mark.parametrize(("code", "name"), [(56, "KAFKA_STORAGE_ERROR"), (9_999, "9999")])
+def test_the_error_of_a_partition_is_logged_by_its_name(
+    code: int, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker, _ = following(0)
+    broker.answer(data(0, error=code))
+    assert fields_of(caplog, "partition not fetched")["error"] == name
+
+
 def test_the_back_off_doubles_while_the_leader_refuses() -> None:
     broker, _ = following(0)
     for delay_ms in (20, 40, 80, 160, 320, 640, BACKOFF_MS, BACKOFF_MS):
@@ -413,6 +425,30 @@ def test_the_last_partition_of_a_leader_closes_its_connections() -> None:
 
 
 # Flushes
+
+
+def test_closed_fetchers_follow_no_leader_of_a_later_epoch() -> None:
+    broker, _ = following(0, 1)
+    broker.fetchers.close()
+    broker.follow(0, epoch=1)
+    broker.follow(1, epoch=1, leader=OTHER_LEADER)
+    assert broker.peers.open_to(f"host{LEADER}") == []
+    assert broker.peers.open_to(f"host{OTHER_LEADER}") == []
+
+
+def test_a_broker_stops_to_fetch_when_its_data_directory_goes_offline() -> None:
+    machine = machine_with_topic()
+    components = machine.broker.components
+    join_brokers(machine, OTHER)
+    change_partition(machine, leader=OTHER, leader_epoch=LeaderEpoch(1))
+    totals = components.fetchers.totals[OTHER]
+    machine.schedule.run_for(10_000)
+    assert totals.requests > 1, "the leader does not answer, and is asked again"
+    components.directory.fail(DiskError("a file", "no such device"))
+    machine.schedule.run_for(0)
+    before = totals.requests
+    machine.schedule.run_for(10_000)
+    assert totals.requests == before
 
 
 def test_a_flush_that_ends_while_a_fetch_is_parked_sends_another_fetch() -> None:

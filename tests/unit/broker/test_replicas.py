@@ -7,6 +7,7 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ports import DiskError
 from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from sawlog.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from sawlog.simulation.simulated_broker import SimulatedMachine
 from sawlog.storage.log_directory import LogDirectory
 from support.broker.requests import (
@@ -44,6 +45,29 @@ def test_log_of_an_unknown_topic_is_set_aside() -> None:
     assert "ghost-0" not in names
     assert [name for name in names if name.startswith("ghost-0.") and name.endswith("-stray")]
     assert list(machine.broker.replicas.by_partition) == [(TOPIC, 0)]
+
+
+def test_a_stray_directory_is_no_log_and_may_be_deleted() -> None:
+    machine = machine_with_topic()
+    machine.stop()
+    machine.disk.make_directory("ghost-0")
+    machine.disk.open("ghost-0/00000000000000000000.log", create=True)
+    machine.boot()
+    for _ in range(2):
+        (stray,) = (name for name in machine.disk.list("") if name.endswith("-stray"))
+        assert list(machine.broker.components.directory.logs) == [(TOPIC, 0)]
+        (result,) = machine.ask(DescribeLogDirsRequest(topics=None)).results
+        assert [topic.name for topic in result.topics] == [TOPIC]
+        machine.lose_power()
+        machine.boot()
+    for name in machine.disk.list(stray):
+        machine.disk.remove(f"{stray}/{name}")
+    machine.disk.remove_directory(stray)
+    machine.ask(produce(batch_of(machine, b"a")), NAMED)
+    machine.lose_power()
+    machine.boot()
+    machine.schedule.run_for(1_000)  # the high watermark follows the first flush
+    assert values(machine.ask(fetch(0), NAMED)) == [[b"a"]]
 
 
 def test_log_of_an_older_topic_with_the_same_name_is_set_aside() -> None:

@@ -55,7 +55,40 @@ def test_a_broker_with_replicas_that_is_not_registered_is_missing() -> None:
     ]
 
 
+def test_a_broker_with_an_offline_log_directory_is_not_healthy() -> None:
+    nodes = [Node(NodeId(number), Address("127.0.0.1", number), None) for number in (1, 2, 3)]
+    assert assess(nodes, 1, [], {}, {}).is_healthy
+    state = assess(nodes, 1, [], {}, {}, {2})
+    assert not state.is_healthy
+    assert [each.state for each in state.brokers] == ["controller", "log directory offline", "up"]
+
+
 def test_replicas_out_of_sync_are_counted_at_their_broker() -> None:
     state = health(1, (1, 2, 3), (1, 3))
     assert [each.out_of_sync for each in state.brokers] == [0, 1, 0]
     assert [each.is_controller for each in state.brokers] == [True, False, False]
+
+
+def test_the_most_severe_problem_comes_first_and_internal_topics_last_within_it() -> None:
+    def topic(name: str, leader: int, in_sync: tuple[int, ...], *, internal: bool = False) -> Topic:
+        replicas = (1, 2, 3)
+        zero = PartitionIndex(0)
+        partition = Partition(zero, NodeId(leader), LeaderEpoch(1), replicas, in_sync, ())
+        return Topic(TopicName(name), NO_TOPIC_ID, internal, {zero: partition})
+
+    topics = [
+        topic("__offline", -1, (2,), internal=True),
+        topic("__under_replicated", 1, (1, 2), internal=True),
+        topic("in_sync", 1, (1, 2, 3)),
+        topic("under_min_isr", 1, (1,)),
+        topic("under_replicated", 1, (1, 2)),
+        topic("z_offline", -1, (2,)),
+    ]
+    state = assess([], 1, topics, {each.name: 2 for each in topics}, {})
+    assert [each.name.topic for each in state.problems] == [
+        "z_offline",
+        "__offline",
+        "under_min_isr",
+        "under_replicated",
+        "__under_replicated",
+    ]

@@ -94,7 +94,9 @@ def test_a_partition_waits_for_its_last_in_sync_replica() -> None:
 
 
 @pytest.mark.parametrize("is_allowed", [False, True])
-def test_an_unclean_leader_is_elected_only_where_the_topic_allows_it(is_allowed: bool) -> None:
+def test_an_unclean_leader_is_elected_only_where_the_topic_allows_it(
+    is_allowed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     cluster = Cluster(brokers=2)
     configs = {"unclean.leader.election.enable": str(is_allowed).lower()}
     member = cluster.members[0]
@@ -106,6 +108,7 @@ def test_an_unclean_leader_is_elected_only_where_the_topic_allows_it(is_allowed:
     cluster.crash(1).expire()
     cluster.schedule.run_for(1_000)
     assert cluster.state("t")["leader"] == (0 if is_allowed else -1)
+    assert ("unclean leader election" in caplog.text) == is_allowed
 
 
 def test_unclean_elections_take_place_as_soon_as_the_setting_of_all_brokers_allows_them() -> None:

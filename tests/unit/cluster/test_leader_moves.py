@@ -11,6 +11,7 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId
 from support.cluster.cluster import Cluster
 from support.cluster.member import TIMEOUT_MS
+from support.logged import fields_of
 
 
 def elected(cluster: Cluster, node: int, kind: ElectionType, index: int = 0) -> ErrorCode | None:
@@ -64,7 +65,9 @@ def test_a_preferred_leader_that_is_not_in_sync_is_not_elected() -> None:
     assert elected(cluster, left, ElectionType.PREFERRED) is not_available
 
 
-def test_an_unclean_election_is_ordered_for_an_offline_partition() -> None:
+def test_an_unclean_election_is_ordered_for_an_offline_partition(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     cluster = Cluster(brokers=3)
     lost = cluster.other
     first, second = (node for node in range(3) if node != lost)
@@ -77,6 +80,9 @@ def test_an_unclean_election_is_ordered_for_an_offline_partition() -> None:
     assert elected(cluster, second, ElectionType.UNCLEAN) is None
     partition = cluster.partition(second, "t")
     assert (partition.leader, partition.isr) == (first, (first,))
+    warned = fields_of(caplog, "unclean leader election: acknowledged records may be lost")
+    assert (warned["partition"], warned["leader"]) == ("t-0", first)
+    assert warned["old_isr"] == [lost]
 
 
 def test_the_controller_moves_leaders_back_by_itself() -> None:

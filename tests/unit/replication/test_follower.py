@@ -6,6 +6,7 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.replication.follower import Follower, TruncationRefused
 from sawlog.storage.leader_epochs import EpochEntry
 from sawlog.storage.log_config import LogConfig
+from support.logged import fields_of
 from support.replication.replicated_logs import (
     Copy,
     assert_identical,
@@ -243,12 +244,13 @@ def test_an_unclean_election_before_the_own_last_record_excuses_no_truncation() 
 
 @pytest.mark.parametrize(("commits_on_flush", "unclean_epoch"), [(True, 1), (False, -1)])
 def test_after_an_unclean_election_committed_records_are_truncated(
-    commits_on_flush: bool, unclean_epoch: int
+    commits_on_flush: bool, unclean_epoch: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     leader, replica = copies(2)
     for copy in (leader, replica):
         copy.write(0, b"a")
     replica.write(0, b"lost")
+    replica.write(0, b"not committed")
     replica.commit(2)
     replica.checkpoint()
     leader.write(1, b"b", b"c")
@@ -256,9 +258,23 @@ def test_after_an_unclean_election_committed_records_are_truncated(
     catch_up(leader.log, follower)
     assert_identical(leader.log, replica.log)
     assert replica.log.high_watermark == 1
+    warned = fields_of(caplog, "committed records truncated")
+    assert (warned["from_offset"], warned["removed"]) == (1, 2)
     replica.flush()
     replica.recover()  # before the next checkpoint
     assert replica.log.high_watermark == 1
+
+
+def test_an_unclean_election_is_named_where_the_high_watermark_was_not_known_any_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    leader, replica = copies(2)
+    for copy in (leader, replica):
+        copy.write(0, b"a")
+    replica.write(0, b"lost")
+    leader.write(1, b"b")
+    catch_up(leader.log, replica.follow(1, unclean_epoch=1))
+    assert fields_of(caplog, "records truncated after an unclean election")["removed"] == 1
 
 
 def test_truncation_lowers_flushed_offset_and_producer_state() -> None:

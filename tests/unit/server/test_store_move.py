@@ -94,11 +94,11 @@ class World:
         disk.replace(META_PROPERTIES, encode_meta_properties(meta))
         disk.close()
 
-    def move(self, steps: Steps | None = None) -> Steps:
+    def move(self, steps: Steps | None = None, options: ZooKeeperOptions = OPTIONS) -> Steps:
         steps = steps or Steps()
         disk = CrashingDisk(self.root, steps)
         try:
-            move = StoreMove(disk, OPTIONS)
+            move = StoreMove(disk, options)
             store: Any = CrashingStore(self.service.connect(), steps)
             asyncio.run(self._pumped(move._move(store)))
         finally:
@@ -217,10 +217,21 @@ def test_a_topic_deleted_between_two_attempts_is_not_moved(tmp_path: Path) -> No
     assert world.moved() == expected(world)
 
 
+@pytest.mark.parametrize(("found", "suggested"), [("zoo", "/sawlog"), ("sawlog", "/sawlog-2")])
+def test_a_chroot_is_suggested_that_is_not_taken(
+    tmp_path: Path, found: str, suggested: str
+) -> None:
+    world = World(tmp_path)
+    world.service.tree.apply([Create(f"/{found}")], owner=0)
+    root = ZooKeeperOptions(ADDRESS._replace(chroot=""), 6_000, 6_000, None)
+    with pytest.raises(CannotMove, match=rf"such as 127.0.0.1:2181{suggested}$"):
+        world.move(options=root)
+
+
 def test_a_tree_that_is_not_empty_is_refused_and_unchanged(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.service.tree.apply([Create("/brokers")], owner=0)
-    with pytest.raises(CannotMove, match=r"not empty \(it has /brokers\)"):
+    with pytest.raises(CannotMove, match=r"\(it has /brokers\).* 127.0.0.1:2181/sawlog-2$"):
         world.move()
     assert set(world.moved()) == {"/", "/brokers"}
     assert world.starts_embedded

@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sawlog.client.errors import kafka_error
+from sawlog.client.errors import ClientError, kafka_error
+from sawlog.client.net.addresses import Address
 from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.connection import Connection
 from sawlog.client.net.leader_requests import group_by_topic
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import NodeId, TopicPartition
@@ -65,6 +67,24 @@ def describe_log_dirs(
 
     cluster.retry(attempt)
     return dict(sorted(found.items()))
+
+
+def has_offline_log_dir(address: Address, timeout_ms: float) -> bool:
+    """Whether the broker at this address reports a log directory as offline. One try: a broker that
+    does not answer in time, or refuses the request, reports none."""
+    try:
+        connection = Connection(
+            address, request_timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms
+        )
+        try:
+            response = connection.request(
+                DescribeLogDirsRequest(topics=[]), DescribeLogDirsResponse
+            )
+        finally:
+            connection.close()
+    except ClientError:
+        return False
+    return any(result.error_code for result in response.results)
 
 
 def _log_dir(result: DescribeLogDirsResult) -> LogDir:
