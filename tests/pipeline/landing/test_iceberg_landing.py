@@ -30,6 +30,7 @@ from support.pipeline.landing import (
     land_here,
     pipeline_file,
     records_of,
+    rows_of,
     send,
     values_in,
 )
@@ -245,3 +246,19 @@ def test_commands_for_delta_tables_name_the_iceberg_table(
     told = capsys.readouterr()
     assert "t: an Iceberg table, which an engine for Iceberg compacts" in told.err
     assert "t, dead letters: nothing to merge" in told.out
+
+
+def test_fractions_in_a_bigint_column_are_dead_letters(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    """A Delta table would widen the column to double."""
+    create_topic(broker.bootstrap, topic, 1)
+    pipeline = read_pipeline(str(write_file(tmp_path, broker.bootstrap, topic)))
+    send(broker.bootstrap, topic, [{"id": 1}])
+    land_here(pipeline)
+    send(broker.bootstrap, topic, [{"id": 2.5}, {"id": 3}])
+    land_here(pipeline)
+    (config,) = pipeline.landed
+    assert sorted(row["id"] for row in iceberg_rows(ref_of(config))) == [1, 3]
+    (dead,) = rows_of(config.dead_path)
+    assert "hints" in dead["error"]
