@@ -12,9 +12,10 @@ from sawlog.cli.commands import run
 from sawlog.client.admin.admin import Admin
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
-from sawlog.pipeline.delta.table_path import TablePath
-from sawlog.pipeline.iceberg.catalogs import CATALOG_FILE
-from sawlog.pipeline.iceberg.iceberg_table import TableRef
+from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion
+from sawlog.pipeline.delta.table_path import StorageOptions, TablePath
+from sawlog.pipeline.iceberg.catalogs import CATALOG_FILE, CatalogConfig
+from sawlog.pipeline.iceberg.iceberg_table import IcebergTable, TableRef
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
 from sawlog.pipeline.landing.driver.landed_tables import open_table
@@ -24,7 +25,7 @@ from sawlog.pipeline.landing.driver.skipped_records import skipped_records
 from sawlog.pipeline.landing.driver.table_setup import prepare
 from sawlog.pipeline.landing.failures import LandingFailure
 from support.pipeline.iceberg_rest_catalog import Fault, RestCatalogServer
-from support.pipeline.iceberg_tables import iceberg_rows
+from support.pipeline.iceberg_tables import iceberg_contents, iceberg_rows, land, new_iceberg
 from support.pipeline.landing import (
     create_topic,
     land_here,
@@ -34,7 +35,8 @@ from support.pipeline.landing import (
     send,
     values_in,
 )
-from support.pipeline.s3_servers import SECRET_KEY, S3Server
+from support.pipeline.s3_servers import ACCESS_KEY, SECRET_KEY, S3Server
+from support.pipeline.tables import expected
 from support.server.broker_process import SawlogServer
 
 
@@ -113,6 +115,24 @@ def test_a_lake_in_an_object_store_with_an_sql_catalog(
     properties = ref_of(config).open_catalog().load_table(("sawlog", "t")).properties
     assert SECRET_KEY not in json.dumps(properties)
     assert SECRET_KEY not in repr(pipeline)
+
+
+def test_a_table_in_a_glue_catalog(moto: S3Server) -> None:
+    options = {
+        "glue.endpoint": f"http://127.0.0.1:{moto.port}",
+        "glue.region": "us-east-1",
+        "glue.access-key-id": ACCESS_KEY,
+        "glue.secret-access-key": SECRET_KEY,
+    }
+    lake = moto.new_path("lake")
+    ref = TableRef(CatalogConfig("glue", "lake", StorageOptions(options)), "t", lake.child("t"))
+    assert not IcebergTable.exists(ref)
+    new_iceberg(ref, ["date(timestamp)"])
+    first, second = IcebergTable.open(ref), IcebergTable.open(ref)
+    assert isinstance(land(first, 0, 0, 10, days=2), CommittedVersion)
+    assert isinstance(land(second, 0, 0, 10), AlreadyCommitted)
+    assert isinstance(land(second, 0, 10, 20), CommittedVersion)
+    assert iceberg_contents(ref) == expected({0: 20})
 
 
 def test_polars_reads_the_metadata_file(broker: SawlogServer, topic: str, tmp_path: Path) -> None:
