@@ -128,7 +128,7 @@ def _histories(examples: int, body: Callable[[list[Step]], None]) -> None:
     given(st.lists(steps, min_size=2, max_size=8))(settings(max_examples=examples)(body))()
 
 
-@pytest.mark.parametrize("examples", rounds(fast=12, long=40, soak=400))
+@pytest.mark.parametrize("examples", rounds(fast=8, long=20, soak=400))
 def test_rest_catalog_with_faults_lands_every_offset_once(
     server: RestCatalogServer, lake: Path, examples: int
 ) -> None:
@@ -145,7 +145,7 @@ def test_rest_catalog_with_faults_lands_every_offset_once(
     _histories(examples, history)
 
 
-@pytest.mark.parametrize("examples", rounds(fast=8, long=40, soak=400))
+@pytest.mark.parametrize("examples", rounds(fast=8, long=20, soak=400))
 def test_sql_catalog_with_faults_lands_every_offset_once(lake: Path, examples: int) -> None:
     def history(found: list[Step]) -> None:
         writers = Writers(lake, None)
