@@ -97,8 +97,10 @@ def retry(table: str, where: str | None, file: str) -> None:
     The schema and format are those of the file now. The others stay. A landing may run meanwhile.
     """
     wanted, config = _table(file, table)
+    from sawlog.pipeline.delta.table import Table
     from sawlog.pipeline.landing.driver.dead_letter_counts import check_dead_letters
     from sawlog.pipeline.landing.driver.dead_letter_retry import retry_dead_letters
+    from sawlog.pipeline.landing.driver.landed_tables import require_delta
     from sawlog.pipeline.landing.driver.table_setup import check_owner, check_replays
 
     with _failures():
@@ -106,8 +108,7 @@ def retry(table: str, where: str | None, file: str) -> None:
         if letters is None:
             note(f"{table}: no dead letters")
             return
-        from sawlog.pipeline.delta.table import Table
-
+        require_delta(config, "a retry of dead letters", "replay it into a new one (--into)")
         landed = Table.open(config.path)
         check_owner(landed, config)
         check_dead_letters(config, landed)
@@ -141,8 +142,9 @@ def _failures() -> Iterator[None]:
 
 def _dead_letters(config: "LandedTable") -> "Table | None":
     from sawlog.pipeline.delta.table import Table
+    from sawlog.pipeline.landing.driver.landed_tables import table_exists
 
-    if not Table.exists(config.path):
+    if not table_exists(config):
         raise click.ClickException(f"there is no table in {config.path}")
     return Table.open(config.dead_path) if Table.exists(config.dead_path) else None
 

@@ -238,7 +238,13 @@ def _places(what: str) -> "tuple[Pipeline, list[tuple[str, TablePath]]]":
             raise click.UsageError(f"there is no table in {what}")
         return Pipeline(path, "", path, ()), [(what, path)]
     wanted = load(what)
-    paths = [(table.name, table.path) for table in wanted.tables]
+    paths = []
+    for table in wanted.tables:
+        if isinstance(table, LandedTable) and table.catalog is not None:
+            note(f"{table.name}: an Iceberg table, which an engine for Iceberg compacts, such as"
+                 " Spark's rewrite_data_files")  # fmt: skip
+        else:
+            paths.append((table.name, table.path))
     dead = [(f"{t.name}, dead letters", t.dead_path) for t in wanted.tables
             if isinstance(t, LandedTable)]  # fmt: skip
     return wanted, paths + dead
@@ -311,12 +317,12 @@ def replay(
         _check_new(wanted, into)
     require_spark()
     from sawlog.pipeline.delta.errors import TableError
-    from sawlog.pipeline.delta.table import Table
     from sawlog.pipeline.landing.driver.dead_letter_counts import (
         describe_lost,
         listed_offsets,
         lost_dead_letters,
     )
+    from sawlog.pipeline.landing.driver.landed_tables import open_table
     from sawlog.pipeline.landing.driver.replay import (
         InvalidReplayStart,
         create_replay_table,
@@ -330,7 +336,7 @@ def replay(
         with cluster_of(wanted) as cluster:
             starts = resolve_replay_start(cluster, config, start)
             if into is None:
-                lost = lost_dead_letters(config, Table.open(config.path))
+                lost = lost_dead_letters(config, open_table(config))
                 back = restore_to(cluster, config, starts)
                 if lost:
                     note(f"{config.name}: the table {config.name}__dead was deleted with"

@@ -29,6 +29,7 @@ from support.server.broker_process import SawlogServer, running_sawlog
 
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 
+BOTH_FORMATS = pytest.mark.parametrize("file", ["delta", "iceberg"], indirect=True)
 CONFLICT = "restarting from the offsets in the table"
 
 
@@ -41,8 +42,9 @@ def server(tmp_path: Path) -> Iterator[SawlogServer]:
 
 
 @pytest.fixture
-def file(tmp_path: Path, server: SawlogServer) -> Path:
-    return pipeline_file(tmp_path, server.bootstrap, TABLES)
+def file(tmp_path: Path, server: SawlogServer, request: pytest.FixtureRequest) -> Path:
+    table_format = getattr(request, "param", "delta")
+    return pipeline_file(tmp_path, server.bootstrap, TABLES, f"table_format: {table_format}\n")
 
 
 @pytest.fixture
@@ -60,6 +62,7 @@ def wait_for_version(pipeline: Pipeline, version: int, *drivers: Driver) -> None
     wait_until(lambda: min(version_of(t.path) for t in pipeline.landed) >= version, *drivers)
 
 
+@BOTH_FORMATS
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_batch_of_a_driver_killed_before_its_commit_lands_in_the_next_run(
     server: SawlogServer, file: Path, pipeline: Pipeline, number: int
@@ -103,6 +106,7 @@ def test_a_landing_waits_for_a_broker_that_restarts(
     assert_tables_are_the_topic(server, pipeline)
 
 
+@BOTH_FORMATS
 def test_two_drivers_lose_and_duplicate_nothing(
     server: SawlogServer, file: Path, pipeline: Pipeline
 ) -> None:

@@ -10,6 +10,8 @@ import psutil
 from sawlog.pipeline.delta.data_files import PREFIX, decode_path
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_storage import open_storage
+from sawlog.pipeline.iceberg.iceberg_table import IcebergTable
+from support.pipeline.iceberg_tables import embedded_ref, is_iceberg
 from support.process import ServerProcess, wait_until
 
 
@@ -56,18 +58,25 @@ def run_to_the_end(file: Path, *options: str) -> str:
 
 def uncommitted(path: str) -> set[str]:
     """Data files in the directory of a table that no version has."""
-    if not Table.exists(path):
+    if version_of(path) < 0:
         return set()
     there = {
         file.path
         for file in open_storage(path).walk()
         if file.path.rpartition("/")[2].startswith(PREFIX)
     }
+    if is_iceberg(path):
+        ref = embedded_ref(path)
+        files = ref.open_catalog().load_table(ref.identifier).inspect.files()
+        known = files["file_path"].to_pylist()
+        return {name for name in there if f"{ref.location}/{name}" not in known}
     snapshot = Table.open(path).snapshot
     return there - {decode_path(name) for name in (*snapshot.files, *snapshot.tombstones)}
 
 
 def version_of(path: str) -> int:
+    if is_iceberg(path):
+        return IcebergTable.open(embedded_ref(path)).version
     return Table.open(path).version if Table.exists(path) else -1
 
 

@@ -30,13 +30,14 @@ from sawlog.pipeline.landing.failures import LandingFailure
 from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner
 from sawlog.pipeline.landing.planning.task_split import split_into_tasks
 from sawlog.pipeline.landing.task.landing_task import (
-    current_columns,
+    columns_text,
     land_ranges,
     landing_parameters,
     read_parameters,
 )
 from sawlog.pipeline.landing.task.task_report import read_report
 from sawlog.pipeline.source.batch_planning import OffsetRange
+from support.pipeline.iceberg_tables import embedded_ref, iceberg_rows, is_iceberg
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,7 +115,9 @@ def land(spark: "SparkSession", pipeline: Pipeline) -> RecordedEvents:
 
 
 def rows_of(path: str) -> list[dict[str, Any]]:
-    """All rows of the newest version of a table."""
+    """All rows of the newest version of a table; of Iceberg in the catalog beside it."""
+    if is_iceberg(path):
+        return iceberg_rows(embedded_ref(path))
     table = Table.open(path)
     batches = [
         batch
@@ -166,7 +169,8 @@ def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[LandedBatch]:
             at, ends = ready.starts, planner.ends()
             while (end := planner.bounded(at, ends)) != at:
                 ranges = [OffsetRange(tp, at.get(tp, 0), last) for tp, last in end.items()]
-                columns = current_columns(parameters)
+                ready.table.refresh()
+                columns = parameters.columns or columns_text(ready.table.schema)
                 reports = [
                     read_report(land_ranges(parameters, columns, share).to_json())
                     for share in split_into_tasks(ranges, tasks)

@@ -16,7 +16,13 @@ import pyarrow as pa
 from sawlog import __version__
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.data_files import DataFile, add_action, decode_path, remove_action
+from sawlog.pipeline.delta.data_files import (
+    DataFile,
+    add_action,
+    decode_path,
+    delete_uncommitted,
+    remove_action,
+)
 from sawlog.pipeline.delta.delta_log import (
     READER_VERSION,
     TOMBSTONE_RETENTION_MS,
@@ -47,15 +53,20 @@ from sawlog.pipeline.delta.table_path import AnyPath, TablePath
 from sawlog.pipeline.delta.table_storage import LOG, TableStorage, open_storage
 
 WRITE = "WRITE"  # Delta's operation name for a version that adds rows
+SET_PROPERTIES = "SET TBLPROPERTIES"
 MERGE = "MERGE"  # and for one that replaces rows
 CHECKPOINT_EVERY = 50
 SMALL_FILE_BYTES = 32 * 1024 * 1024
+_RECENT_VERSIONS = 200
 ATTEMPTS = 1000  # every failed attempt is another writer's commit
 PARTITION_BY = "sawlog.partitionBy"
 EXPIRY = "delta.setTransactionRetentionDuration"
 PROPERTIES = {"delta.logRetentionDuration": "interval 7 days"}
 
 logger = EventLogger(__name__)
+
+PlanProperties = Callable[[], tuple[Mapping[str, str], Mapping[str, int]] | None]
+"""Returns properties and versions of applications to set, or None if there is nothing to do."""
 
 PlanActions = Callable[[Snapshot], Sequence[Action] | None]
 """Returns the actions that change a snapshot, or None if there is nothing to do; may raise."""
@@ -168,13 +179,27 @@ class Table:
         return schema_of(self._snapshot)
 
     @property
+    def properties(self) -> Mapping[str, str]:
+        return self._snapshot.metadata.get("configuration") or {}
+
+    @property
+    def txn_versions(self) -> Mapping[str, int]:
+        """The versions of the table's `txn` actions, by application id."""
+        return self._snapshot.transactions
+
+    @property
+    def committed_ms(self) -> int | None:
+        """The time of this handle's version."""
+        return self._snapshot.committed_ms
+
+    @property
     def partition_columns(self) -> list[str]:
         return list(self._snapshot.metadata["partitionColumns"])
 
     @property
     def partition_by(self) -> list[PartitionBy]:
         """How rows are partitioned; tables of other writers have plain columns."""
-        stored = self._snapshot.metadata.get("configuration", {}).get(PARTITION_BY)
+        stored = self.properties.get(PARTITION_BY)
         entries = json.loads(stored) if stored else self.partition_columns
         return [parse(entry) if stored else PartitionBy(entry, entry, None) for entry in entries]
 
@@ -195,6 +220,27 @@ class Table:
             size_bytes=sum(file.size for file in files),
             small_files=sum(file.size < small_bytes for file in files),
         )
+
+    def recent_commits(self, within_ms: int) -> list[tuple[int, int]]:
+        """The time and the rows of the newest versions that added rows, newest first.
+
+        Schema changes, compactions and rewrites do not count.
+        """
+        newest = self._snapshot.committed_ms
+        found: list[tuple[int, int]] = []
+        if newest is None:
+            return found
+        for version in range(self.version, max(0, self.version - _RECENT_VERSIONS), -1):
+            actions = self.log.entry(version) or []
+            info = next(
+                (action["commitInfo"] for action in actions if "commitInfo" in action), None
+            )
+            if info is None or newest - info["timestamp"] > within_ms:
+                break
+            rows = sum(_added_rows(action) for action in actions)
+            if rows and info.get("operation") == WRITE:
+                found.append((info["timestamp"], rows))
+        return found
 
     def refresh(self) -> None:
         self.log.update(self._snapshot)
@@ -220,7 +266,7 @@ class Table:
         """
         if files and all(span.start == span.end for span in spans.values()):
             raise ValueError("files were given but no offset moves: they could be landed twice")
-        self._check_files_written(files)
+        check_files_written(self.storage, files)
 
         def plan(snapshot: Snapshot) -> list[Action] | None:
             _check_offsets_stay(snapshot.metadata.get("configuration") or {})
@@ -255,6 +301,32 @@ class Table:
         return self.transact(
             "ADD COLUMN", lambda snapshot: schema_actions(snapshot, schema) or None
         )
+
+    def set_properties(
+        self,
+        plan: PlanProperties,
+        operation: str = SET_PROPERTIES,
+        info: Mapping[str, object] | None = None,
+    ) -> CommittedVersion | AlreadyCommitted:
+        """Set properties and versions of `txn` actions; `plan` is called on the newest version."""
+
+        def actions(snapshot: Snapshot) -> list[Action] | None:
+            planned = plan()
+            if planned is None:
+                return None
+            properties, versions = planned
+            configuration = {**self.properties, **properties}
+            now = _now_ms()
+            return [
+                {"metaData": {**snapshot.metadata, "configuration": configuration}},
+                *(transaction_action(name, version, now) for name, version in versions.items()),
+            ]
+
+        return self.transact(operation, actions, info)
+
+    def delete_uncommitted(self, files: Iterable[DataFile]) -> None:
+        """Delete files that will not be committed."""
+        delete_uncommitted(self.storage, files)
 
     def transact(
         self, operation: str, plan: PlanActions, info: Mapping[str, object] | None = None
@@ -298,15 +370,16 @@ class Table:
                 "could not write a checkpoint of a table", table=self.path, error=str(error)
             )
 
-    def _check_files_written(self, files: Iterable[DataFile]) -> None:
-        """Raise TableError unless the files exist with the sizes that the tasks reported."""
-        for file in files:
-            found = self.storage.stat(decode_path(file.path))
-            if found is None or found.size != file.size:
-                raise TableError(
-                    f"{self.storage.full(decode_path(file.path))} should have {file.size} bytes and"
-                    f" {'is not there' if found is None else f'has {found.size}'}: write it again"
-                )
+
+def check_files_written(storage: TableStorage, files: Iterable[DataFile]) -> None:
+    """Raise TableError unless the files exist with the sizes that the tasks reported."""
+    for file in files:
+        found = storage.stat(decode_path(file.path))
+        if found is None or found.size != file.size:
+            raise TableError(
+                f"{storage.full(decode_path(file.path))} should have {file.size} bytes and"
+                f" {'is not there' if found is None else f'has {found.size}'}: write it again"
+            )
 
 
 def _check_offsets_stay(properties: Mapping[str, str]) -> None:
@@ -387,6 +460,13 @@ def _commit_info(operation: str, info: Mapping[str, object], now_ms: int) -> Act
     if info:
         body["userMetadata"] = json.dumps(dict(info), sort_keys=True)
     return {"commitInfo": body}
+
+
+def _added_rows(action: Action) -> int:
+    body = action.get("add")
+    if not isinstance(body, dict) or not body.get("dataChange"):
+        return 0
+    return int(json.loads(body.get("stats") or "{}").get("numRecords", 0))
 
 
 def _now_ms() -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sawlog.client.consumer.consumer import AT_EARLIEST, Start
 from sawlog.pipeline.delta.table_path import TablePath
 from sawlog.pipeline.formats.landed_rows import USUAL, RecordColumns
+from sawlog.pipeline.iceberg.catalogs import CatalogConfig
 from sawlog.pipeline.landing.configuration.topic_selection import TopicSelection
 from sawlog.pipeline.registry.registry_url import RegistryUrl
 
@@ -16,6 +17,9 @@ INFER = "infer"
 REGISTRY = "registry"
 DEAD_SUFFIX = "__dead"
 FORMATS = ("raw", "json", "avro", "protobuf", "csv")
+DELTA = "delta"
+ICEBERG = "iceberg"
+TABLE_FORMATS = (DELTA, ICEBERG)
 CHECKPOINTS = "_checkpoints"
 RECORD_KEY = "key"  # the column with the key of the record
 RECORDS = "_sawlog"  # what drivers record in the lake
@@ -80,6 +84,11 @@ class LandedTable:
     topics: tuple[str, ...] = ()
     topic_pattern: str = ""
     upsert: Upsert | None = None  # None: rows are appended
+    catalog: CatalogConfig | None = None  # of an Iceberg table; None: a Delta table
+
+    @property
+    def table_format(self) -> str:
+        return DELTA if self.catalog is None else ICEBERG
 
     @property
     def selection(self) -> TopicSelection:
@@ -116,6 +125,13 @@ Table = LandedTable | QueryTable
 def appends_rows(table: Table) -> bool:
     """Whether rows are only added; otherwise they replace those with the same key."""
     return table.upsert is None if isinstance(table, LandedTable) else not table.key
+
+
+def delta_paths(table: Table) -> list[TablePath]:
+    """The Delta tables of a table: itself, unless it is of Iceberg, and its dead letters."""
+    if isinstance(table, QueryTable):
+        return [table.path]
+    return [table.dead_path] if table.catalog is not None else [table.path, table.dead_path]
 
 
 @dataclass(frozen=True, slots=True)

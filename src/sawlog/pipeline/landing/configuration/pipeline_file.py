@@ -32,6 +32,7 @@ from sawlog.pipeline.formats.landed_rows import (
 )
 from sawlog.pipeline.formats.parsed import FormatError
 from sawlog.pipeline.formats.spark_types import quoted
+from sawlog.pipeline.iceberg.catalogs import CatalogConfig
 from sawlog.pipeline.landing.configuration import yaml_nodes
 from sawlog.pipeline.landing.configuration.declared_columns import (
     AVRO_FILE,
@@ -40,6 +41,14 @@ from sawlog.pipeline.landing.configuration.declared_columns import (
     format_of,
     initial_schema,
     initial_value_schema,
+)
+from sawlog.pipeline.landing.configuration.iceberg_settings import (
+    TABLE_FORMAT,
+    catalog_of,
+    check_columns,
+    check_iceberg,
+    read_catalog,
+    read_table_format,
 )
 from sawlog.pipeline.landing.configuration.keyed_table import (
     KEYED_KEYS,
@@ -50,6 +59,7 @@ from sawlog.pipeline.landing.configuration.keyed_table import (
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     CHECKPOINTS,
     DEAD_SUFFIX,
+    DELTA,
     FORMATS,
     INFER,
     RECORDS,
@@ -83,7 +93,7 @@ _QUERY_KEYS = ("sql", "key", "watermark", "topics", "partition_by", "every")
 _TOPIC_KEYS = ("topic", "topics", "topic_pattern")
 _LANDED_KEYS = (
     *_TOPIC_KEYS, "format", "schema", "options", "partition_by", "commit", "group", "start",
-    "isolation", "registry", "registry_options", "columns", "hints", *KEYED_KEYS,
+    "isolation", "registry", "registry_options", "columns", "hints", TABLE_FORMAT, *KEYED_KEYS,
 )  # fmt: skip
 NO_NAMES: tuple[str, ...] = ()
 START: Start = AT_EARLIEST  # the default
@@ -91,12 +101,14 @@ _ISOLATION = {"read_committed": True, "read_uncommitted": False}
 
 
 class Places(NamedTuple):
-    """Where things are: relative paths, tables, and the checkpoints of queries."""
+    """Where things are: relative paths, tables, the checkpoints of queries, and the catalog."""
 
     directory: Path
     lake: TablePath
     checkpoints: str | None
     registry: RegistryUrl | None = None
+    catalog: CatalogConfig | None = None
+    table_format: str = DELTA
 
 
 def read_pipeline(path: str) -> Pipeline:
@@ -129,9 +141,13 @@ def _pipeline(problems: Problems, node: "yaml.MappingNode", file: Path) -> Pipel
     _check_spark(problems, top, spark)
     maintain = _maintain(top)
     registry = read_registry(top, directory, None)
-    tables = _tables(problems, top, Places(directory, lake, checkpoints, registry))
+    places = Places(
+        directory, lake, checkpoints, registry, read_catalog(top), read_table_format(top)
+    )
+    tables = _tables(problems, top, places)
     top.finish()
     _check_together(problems, top, tables)
+    check_iceberg(problems, top, places.table_format, tables)
     if checkpoints is None and any(isinstance(table, QueryTable) for table in tables):
         problems.add(
             top.node, "the lake is in an object store, and Spark keeps the checkpoints of queries"
@@ -309,6 +325,9 @@ def _landed(entry: Section, name: str, places: Places) -> LandedTable:
         topics=entry.take("topics", _topics, NO_NAMES),
         topic_pattern=entry.take("topic_pattern", _topic_pattern, ""),
         upsert=read_upsert(entry, format_name),
+        catalog=catalog_of(
+            entry, read_table_format(entry, places.table_format), places.catalog, places.lake
+        ),
     )
     _check_topics(entry)
     if table.upsert is not None and table.columns.key != USUAL.key:
@@ -351,6 +370,11 @@ def _check_columns(entry: Section, table: LandedTable) -> None:
         entry.problems.add(
             entry.node_of("partition_by"), f"partition_by: {error}{_hint_advice(table, columns)}"
         )
+        return
+    try:
+        check_columns(table, columns)
+    except TableError as error:
+        entry.problems.add(entry.node_of("schema"), f"schema: {error}")
 
 
 def _hint_advice(table: LandedTable, columns: "pa.Schema") -> str:

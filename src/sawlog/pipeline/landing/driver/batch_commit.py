@@ -23,7 +23,7 @@ from sawlog.pipeline.delta.table import (
     ReplacedFiles,
     Table,
 )
-from sawlog.pipeline.delta.widening import is_exact, widen_columns, widened_schema
+from sawlog.pipeline.delta.widening import is_exact, widened_schema
 from sawlog.pipeline.landing.driver.dead_letter_counts import count_dead_letters, counts_after_batch
 from sawlog.pipeline.landing.driver.dead_letters import (
     check_unchanged,
@@ -31,6 +31,7 @@ from sawlog.pipeline.landing.driver.dead_letters import (
     revert_dead_letters,
 )
 from sawlog.pipeline.landing.driver.events import LandedBatch
+from sawlog.pipeline.landing.driver.landed_tables import LandingTable, widen_columns
 from sawlog.pipeline.landing.driver.schema_merge import distinct_schemas, merge_task_schemas
 from sawlog.pipeline.landing.driver.table_setup import PreparedTable
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure, tagged_failures
@@ -121,6 +122,7 @@ class LandingCommitter:
     ) -> tuple[CommittedVersion | AlreadyCommitted, Sequence["DataFile"]]:
         """Merge a batch into a keyed table and commit it; returns the files that it added."""
         table, changes = self._table, changes_of(reports)
+        assert isinstance(table, Table), "keyed tables are Delta tables"
 
         def run(work: Callable[[MergeTask], str], tasks: Sequence[MergeTask]) -> Sequence[str]:
             return context.parallelize(tasks, len(tasks)).map(_tagged(work)).collect()
@@ -306,6 +308,6 @@ def _tagged(work: Callable[[MergeTask], str]) -> Callable[[MergeTask], str]:
     return tagged
 
 
-def _discard(table: Table, dead: Table, report: TaskReport) -> None:
-    delete_uncommitted(table.storage, [*report.files, *report.delete_files])
-    delete_uncommitted(dead.storage, report.dead_files)
+def _discard(table: LandingTable, dead: Table, report: TaskReport) -> None:
+    table.delete_uncommitted([*report.files, *report.delete_files])
+    dead.delete_uncommitted(report.dead_files)

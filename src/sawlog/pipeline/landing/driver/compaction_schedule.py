@@ -12,14 +12,13 @@ from typing import Self
 from sawlog.pipeline.delta.compaction import plan_tiers
 from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.delta.table_path import TablePath, table_path
+from sawlog.pipeline.delta.table_path import TablePath
 from sawlog.pipeline.landing.configuration.pipeline_config import (
-    LandedTable,
     Maintenance,
     Pipeline,
     appends_rows,
+    delta_paths,
 )
-from sawlog.pipeline.landing.configuration.pipeline_config import Table as TableConfig
 from sawlog.pipeline.landing.driver.compaction_process import CompactionProcess, CompactionTask
 from sawlog.pipeline.landing.driver.events import EventForwarder, Events, LandedBatch
 
@@ -94,7 +93,7 @@ class CompactionSchedule(EventForwarder):
         tasks = [
             CompactionTask(name, path, settings.small_files, settings.target_bytes)
             for name in names
-            for path in _paths(self._tables[name])
+            for path in delta_paths(self._tables[name])
             if _has_groups(path, settings)
         ]
         if not tasks or self._stop.is_set():
@@ -118,11 +117,6 @@ class CompactionSchedule(EventForwarder):
         with self._lock:
             if self._child is not None:
                 self._child.kill()
-
-
-def _paths(table: TableConfig) -> list[TablePath]:
-    paths = [table_path(table.path)]
-    return [*paths, table_path(table.dead_path)] if isinstance(table, LandedTable) else paths
 
 
 def _has_groups(path: TablePath, settings: Maintenance) -> bool:

@@ -6,7 +6,6 @@ and their first offset per partition. If counts exist but the id differs, dead l
 the operator must decide.
 """
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -15,13 +14,13 @@ import pyarrow as pa
 
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.delta_log import Action, Snapshot
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.landed_offsets import application_id, notes_of
-from sawlog.pipeline.delta.table import Table, transaction_action
+from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_storage import TableStorage
 from sawlog.pipeline.formats.landed_rows import RECORD
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
+from sawlog.pipeline.landing.driver.landed_tables import LandingTable
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.landing.topic_check import RESUME
 
@@ -110,14 +109,16 @@ def counts_after_retry(
     return _as_transactions(group, counts)
 
 
-def lost_dead_letters(config: LandedTable, table: Table) -> dict[TopicPartition, DeadLetterCount]:
+def lost_dead_letters(
+    config: LandedTable, table: LandingTable
+) -> dict[TopicPartition, DeadLetterCount]:
     """The recorded dead letters whose table is missing or was replaced."""
     found = Table.open(config.dead_path).id if Table.exists(config.dead_path) else None
-    is_other = found != _dead_letter_table_id(table.snapshot)
-    return recorded_counts(config.group, table.snapshot.transactions) if is_other else {}
+    is_other = found != table.properties.get(DEAD_TABLE)
+    return recorded_counts(config.group, table.txn_versions) if is_other else {}
 
 
-def check_dead_letters(config: LandedTable, table: Table) -> None:
+def check_dead_letters(config: LandedTable, table: LandingTable) -> None:
     """Raise LandingFailure if dead letters are lost."""
     lost = lost_dead_letters(config, table)
     if lost:
@@ -131,7 +132,7 @@ def describe_lost(lost: Mapping[TopicPartition, DeadLetterCount]) -> str:
 
 
 def set_dead_letter_table(
-    config: LandedTable, table: Table, dead: Table, *, lose: bool = False
+    config: LandedTable, table: LandingTable, dead: Table, *, lose: bool = False
 ) -> None:
     """Record `dead` as the dead letter table.
 
@@ -140,34 +141,28 @@ def set_dead_letter_table(
     """
     group = config.group
 
-    def plan(snapshot: Snapshot) -> list[Action] | None:
-        if _dead_letter_table_id(snapshot) == dead.id:
+    def plan() -> tuple[dict[str, str], dict[str, int]] | None:
+        if table.properties.get(DEAD_TABLE) == dead.id:
             return None
-        lost = recorded_counts(group, snapshot.transactions)
+        lost = recorded_counts(group, table.txn_versions)
         if lost and not lose:
             raise _loss_failure(config, lost)
-        now = time.time_ns() // 1_000_000
-        configuration = {**(snapshot.metadata.get("configuration") or {}), DEAD_TABLE: dead.id}
-        return [
-            {"metaData": {**snapshot.metadata, "configuration": configuration}},
-            *(
-                transaction_action(name, version, now)
-                for name, version in counts_after_replay(group, snapshot.transactions, {}).items()
-            ),
-        ]
+        return {DEAD_TABLE: dead.id}, counts_after_replay(group, table.txn_versions, {})
 
-    table.transact("SET TBLPROPERTIES", plan)
+    table.set_properties(plan)
 
 
 def _loss_failure(
     config: LandedTable, lost: Mapping[TopicPartition, DeadLetterCount]
 ) -> LandingFailure:
-    replay = f"sawlog pipeline replay {config.name} --from"
     firsts = listed_offsets(config, {tp: counts.first for tp, counts in lost.items()})
+    replay = f"sawlog pipeline replay {config.name} --from {firsts}"
+    if config.catalog is not None:
+        replay += " --into NEW"
     return LandingFailure(
         FailureKind.DATA_LOSS,
         f"{config.dead_path} was deleted or replaced, and with it {describe_lost(lost)}; restore"
-        f" it, or land them again as far as the topic has them ({replay} {firsts} -f FILE), or go"
+        f" it, or land them again as far as the topic has them ({replay} -f FILE), or go"
         f" on without them ({RESUME})",
     )
 
@@ -181,11 +176,6 @@ def listed_offsets(
         f"{'' if is_one else f'{tp.topic}/'}{tp.partition}:{offset}"
         for tp, offset in sorted(offsets.items())
     )
-
-
-def _dead_letter_table_id(snapshot: Snapshot) -> str | None:
-    found: str | None = (snapshot.metadata.get("configuration") or {}).get(DEAD_TABLE)
-    return found
 
 
 def _recorded(group: str, versions: Mapping[str, int]) -> dict[TopicPartition, DeadLetterCount]:

@@ -42,6 +42,7 @@ from sawlog.pipeline.landing.driver.dead_letter_reader import (
     read_rows,
     select_positions,
 )
+from sawlog.pipeline.landing.driver.landed_tables import LandingTable
 from sawlog.pipeline.landing.driver.replay_counts import replay_count
 from sawlog.pipeline.landing.driver.schema_merge import merge_task_schemas
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
@@ -226,15 +227,15 @@ def _commit(
         raise
 
 
-def finish_retry(config: LandedTable, table: Table, dead: Table) -> None:
+def finish_retry(config: LandedTable, table: LandingTable, dead: Table) -> None:
     """Remove the moved dead letters, if a retry has not done so."""
     table.refresh()
     dead.refresh()
     group = config.group
-    count = retry_count(group, table.snapshot.transactions)
-    if retry_count(group, dead.snapshot.transactions) >= count:
+    count = retry_count(group, table.txn_versions)
+    if retry_count(group, dead.txn_versions) >= count:
         return
-    name = table.snapshot.metadata["configuration"][_MOVED]
+    name = table.properties[_MOVED]
     moved: Positions = {}
     # Without the object the retry is finished: this dead letter table was created later.
     with suppress(FileNotFoundError):

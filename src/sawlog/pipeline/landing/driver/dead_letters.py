@@ -36,6 +36,7 @@ from sawlog.pipeline.delta.table import (
     transaction_action,
 )
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
+from sawlog.pipeline.landing.driver.landed_tables import open_table, table_exists
 from sawlog.pipeline.landing.driver.replay_counts import replay_count, same_replay_count
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 
@@ -63,7 +64,8 @@ def open_dead_letters(config: LandedTable, schema: pa.Schema) -> Table:
     path, group = config.dead_path, config.group
     if not Table.exists(path):
         try:
-            marks = same_replay_count(config.path, group)
+            versions = open_table(config).txn_versions if table_exists(config) else {}
+            marks = same_replay_count(group, versions)
             return Table.create(path, schema, starts=marks, group=group)
         except TableExists:
             pass

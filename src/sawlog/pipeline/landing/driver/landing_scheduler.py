@@ -21,10 +21,10 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.net.metadata import Topic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName
-from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
 from sawlog.pipeline.landing.driver.events import Events, LandedBatch
 from sawlog.pipeline.landing.driver.group_commits import GroupCommits
+from sawlog.pipeline.landing.driver.landed_tables import may_exist
 from sawlog.pipeline.landing.driver.landing_jobs import Batch, BatchResult, JobResult, LandingJobs
 from sawlog.pipeline.landing.driver.landing_run import (
     LandingRun,
@@ -165,7 +165,7 @@ class LandingScheduler:
         self._runs[config.name] = run
         self._watched[config.name] = config
         missing = None if self._polled is None else _missing_failure(config, self._polled)
-        if missing is not None and not Table.exists(config.path):
+        if missing is not None and not may_exist(config):
             self._fail(run, missing)  # known without a request of its own
         else:
             self._set_ups.submit(self._set_up, run)

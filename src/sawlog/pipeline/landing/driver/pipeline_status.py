@@ -4,7 +4,6 @@ The state comes from the checks of a run (`preflight.py`), so a table that would
 as ready, and from what drivers recorded (`driver_records.py`).
 """
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,10 +14,11 @@ from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.errors import TableError
-from sawlog.pipeline.delta.table import WRITE, Table
+from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_storage import open_storage
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline, QueryTable
 from sawlog.pipeline.landing.driver.driver_records import SeenDriver, read_drivers
+from sawlog.pipeline.landing.driver.landed_tables import LandingTable, open_table, table_exists
 from sawlog.pipeline.landing.driver.preflight import PreflightResult, preflight
 from sawlog.pipeline.landing.driver.skipped_records import SkippedRecords, skipped_records
 from sawlog.pipeline.landing.driver.table_state import (
@@ -31,7 +31,6 @@ from sawlog.pipeline.landing.driver.table_state import (
 from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure, classify
 
 _RECENT_MS = 5 * 60 * 1_000
-_MAX_VERSIONS = 200
 _NOT_LANDING = frozenset({State.STOPPED, State.WAITING, State.STALLED})
 
 
@@ -158,9 +157,9 @@ def status_of(
     """The status by the table's log alone; `ends` are the end offsets of its topic, if known."""
     landed = config if isinstance(config, LandedTable) else None
     topic = None if landed is None else str(landed.selection)
-    if not Table.exists(config.path):
+    if not table_exists(config):
         return TableStatus(config.name, topic, ends=ends)
-    table = Table.open(config.path)
+    table = open_table(config)
     detail = table.detail()
     stored = {} if landed is None else table.offsets(landed.group)
     offsets = {
@@ -176,14 +175,14 @@ def status_of(
         lag=None if ends is None else _lag(offsets, ends),
         rows=detail.rows,
         rows_per_s=recent_rate(table),
-        committed_ms=table.snapshot.committed_ms,
+        committed_ms=table.committed_ms,
         files=detail.files,
         small_files=detail.small_files,
         size_bytes=detail.size_bytes,
         dead_letters=None if landed is None else _rows(landed.dead_path),
         offsets=offsets,
         ends=ends,
-        skipped=skipped_records(table.snapshot),
+        skipped=skipped_records(table.properties),
     )
 
 
@@ -224,36 +223,16 @@ class _Brokers:
             self._warn(f"the state of tables is unknown: {failure.message}")
 
 
-def recent_rate(table: Table) -> float | None:
-    """Rows per second over the newest versions that added rows, within five minutes.
+def recent_rate(table: LandingTable) -> float | None:
+    """Rows per second over the newest commits that added rows, within five minutes.
 
-    None if there are fewer than two. Schema changes, compactions and rewrites do not count.
+    None if there are fewer than two.
     """
-    newest = table.snapshot.committed_ms
-    if newest is None:
-        return None
-    commits: list[tuple[int, int]] = []  # time and rows, newest first
-    for version in range(table.version, max(0, table.version - _MAX_VERSIONS), -1):
-        actions = table.log.entry(version) or []
-        commit_info = next(
-            (action["commitInfo"] for action in actions if "commitInfo" in action), None
-        )
-        if commit_info is None or newest - commit_info["timestamp"] > _RECENT_MS:
-            break
-        count = sum(_count(action) for action in actions)
-        if count and commit_info.get("operation") == WRITE:
-            commits.append((commit_info["timestamp"], count))
+    commits = table.recent_commits(_RECENT_MS)
     if len(commits) < 2 or commits[0][0] <= commits[-1][0]:
         return None
     rows = sum(count for _, count in commits[:-1])  # the duration of the oldest commit is unknown
     return rows * 1_000 / (commits[0][0] - commits[-1][0])
-
-
-def _count(action: Mapping[str, object]) -> int:
-    body = action.get("add")
-    if not isinstance(body, dict) or not body.get("dataChange"):
-        return 0
-    return int(json.loads(body.get("stats") or "{}").get("numRecords", 0))
 
 
 def _lag(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:

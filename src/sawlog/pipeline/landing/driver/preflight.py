@@ -23,6 +23,11 @@ from sawlog.pipeline.landing.configuration.declared_columns import (
 )
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, QueryTable
 from sawlog.pipeline.landing.driver.dead_letter_counts import check_dead_letters
+from sawlog.pipeline.landing.driver.landed_tables import (
+    check_other_format,
+    open_table,
+    table_exists,
+)
 from sawlog.pipeline.landing.driver.table_setup import (
     check_replays,
     find_topics,
@@ -66,9 +71,10 @@ def preflight(cluster: Cluster, config: LandedTable) -> PreflightResult:
         parser(format_of(config), columns, infer=declared_schema(config) is None)
         topics = find_topics(cluster, config)
         found = PreflightResult(len(partitions_of(topics)))
-        if not Table.exists(config.path):
+        if not table_exists(config):
+            check_other_format(config)
             return found
-        table = Table.open(config.path)
+        table = open_table(config)
         check_existing(table, config, topics)
         check_dead_letters(config, table)
         if Table.exists(config.dead_path):
@@ -131,12 +137,20 @@ def check_query(
     return CheckResult(f"a query over {reads}; the syntax of its SQL is valid")
 
 
+def _exists(config: LandedTable) -> bool:
+    """Whether there is a table, as far as its store and catalog answer."""
+    try:
+        return table_exists(config)
+    except (TableError, OSError):
+        return False
+
+
 def check_landed(cluster: Cluster, config: LandedTable) -> CheckResult:
     """Say in one line where a landing would start, or why it cannot."""
     partitions, starts, _, failure = preflight(cluster, config)
     failure = failure or _registry_failure(config)
     if failure is not None:
-        is_stopped = failure.kind in FATAL and Table.exists(config.path)
+        is_stopped = failure.kind in FATAL and _exists(config)
         text = f"stopped: {failure.message}" if is_stopped else failure.message
         return CheckResult(text, failure.kind)
     if starts is not None:

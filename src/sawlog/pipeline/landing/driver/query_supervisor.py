@@ -163,7 +163,7 @@ _NEXT_STEPS = {
     FailureKind.SCHEMA_CHANGED: "restarting with them",
     FailureKind.STATE_INCOMPATIBLE: "restarting over all rows",
     FailureKind.UNREACHABLE: "waiting for the brokers",
-    FailureKind.STORE_UNREACHABLE: "waiting for the object store",
+    FailureKind.STORE_UNREACHABLE: "waiting for the object store or catalog",
     FailureKind.REGISTRY_UNREACHABLE: "waiting for it",
     FailureKind.NOT_FOUND: "waiting for it",
     FailureKind.DISK_FULL: "waiting for space",

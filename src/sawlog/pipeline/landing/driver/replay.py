@@ -27,6 +27,7 @@ from sawlog.pipeline.landing.driver.dead_letter_counts import (
 )
 from sawlog.pipeline.landing.driver.dead_letter_retry import finish_retry
 from sawlog.pipeline.landing.driver.dead_letters import open_dead_letters
+from sawlog.pipeline.landing.driver.landed_tables import open_table, require_delta, table_exists
 from sawlog.pipeline.landing.driver.replay_counts import (
     replay_count,
     replay_count_id,
@@ -147,6 +148,7 @@ def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offset
     forgotten: those from these offsets on land again, and the replay is the decision to go on
     without the others.
     """
+    require_delta(config, "a replay in place", "replay it into a new one (--into)")
     if not Table.exists(config.path):
         raise _refused(f"there is no table in {config.path} to replay into")
     table = Table.open(config.path)
@@ -253,8 +255,8 @@ def create_replay_table(cluster: Cluster, config: LandedTable, starts: Offsets) 
 
     False if the table exists: a replay that died continues when it is run again.
     """
-    if Table.exists(config.path):
-        check_owner(Table.open(config.path), config)
+    if table_exists(config):
+        check_owner(open_table(config), config)
         return False
     topics = find_topics(cluster, config)
     partitions = partitions_of(topics)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.landed_offsets import application_id, notes_of
-from sawlog.pipeline.delta.table import Table
 
 _REPLAYS = partition_of("(replays)", 0)  # not a valid topic name
 _FROM = "(replay)"  # nor a prefix of one
@@ -48,9 +47,7 @@ def replay_starts(group: str, versions: Mapping[str, int]) -> dict[TopicPartitio
     }
 
 
-def same_replay_count(path: str, group: str) -> dict[TopicPartition, int]:
-    """The replay count of the table at `path`, for a table that is created beside it again."""
-    if not Table.exists(path):
-        return {}
-    count = replay_count(group, Table.open(path).snapshot.transactions)
+def same_replay_count(group: str, versions: Mapping[str, int]) -> dict[TopicPartition, int]:
+    """The replay count of a table, for the table that is created beside it again."""
+    count = replay_count(group, versions)
     return {_REPLAYS: count} if count else {}

@@ -20,11 +20,10 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.net.metadata import Topic
 from sawlog.core.ids import NO_TOPIC_ID, TopicId, TopicPartition, format_topic_id
-from sawlog.pipeline.delta.delta_log import Action, Snapshot
 from sawlog.pipeline.delta.errors import FileConflict
 from sawlog.pipeline.delta.landed_offsets import application_id, offsets_of
 from sawlog.pipeline.delta.restore import restore_offsets
-from sawlog.pipeline.delta.table import Table, transaction_action
+from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.formats.landed_rows import DEAD
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, appends_rows
 from sawlog.pipeline.landing.driver.dead_letter_counts import (
@@ -34,6 +33,7 @@ from sawlog.pipeline.landing.driver.dead_letter_counts import (
 )
 from sawlog.pipeline.landing.driver.dead_letter_retry import finish_retry
 from sawlog.pipeline.landing.driver.dead_letters import open_dead_letters
+from sawlog.pipeline.landing.driver.landed_tables import LandingTable, open_table, table_exists
 from sawlog.pipeline.landing.driver.replay_counts import replay_count, replay_count_id
 from sawlog.pipeline.landing.driver.skipped_records import (
     SKIPPED,
@@ -81,13 +81,13 @@ class _Moved(Exception):
     """Another driver committed since the loss was assessed."""
 
 
-def assess_loss(cluster: Cluster, config: LandedTable, table: Table) -> Loss:
+def assess_loss(cluster: Cluster, config: LandedTable, table: LandingTable) -> Loss:
     """Compare the table with its topics. Raises LandingFailure if there is no topic to land."""
     check_owner(table, config)
     topics = find_topics(cluster, config)
     check_topics(table, config, topics)
     landed = table.offsets(config.group)
-    resumes = 1 + replay_count(config.group, table.snapshot.transactions)
+    resumes = 1 + replay_count(config.group, table.txn_versions)
     at_ms = time.time_ns() // 1_000_000
     known = [topic for topic in topics if topic.name in landed_topics(table, config.group)]
     same = [topic for topic in known if not _is_another(landed_topic_id(table, topic.name), topic)]
@@ -161,12 +161,12 @@ def resume(cluster: Cluster, config: LandedTable, *, accept_loss: bool) -> list[
     A resume that died between its two commits is finished. Raises LandingFailure if the table has
     lost nothing, or if a replay has to be finished first.
     """
-    if not Table.exists(config.path):
+    if not table_exists(config):
         raise _refused(f"there is no table in {config.path} to resume")
-    table = Table.open(config.path)
+    table = open_table(config)
     for _ in range(_ATTEMPTS):
         table.refresh()
-        done = replay_count(config.group, table.snapshot.transactions)
+        done = replay_count(config.group, table.txn_versions)
         dead_count = _dead_letter_count(config, done)
         if dead_count > done:
             raise _refused(
@@ -176,7 +176,7 @@ def resume(cluster: Cluster, config: LandedTable, *, accept_loss: bool) -> list[
         if dead_count < done:
             if accept_loss:
                 _finish(config, table)
-            return _newest(table.snapshot, done)
+            return _newest(table, done)
         if accept_loss and Table.exists(config.dead_path):
             finish_retry(config, table, Table.open(config.dead_path))
         loss = assess_loss(cluster, config, table)
@@ -202,22 +202,19 @@ def resume(cluster: Cluster, config: LandedTable, *, accept_loss: bool) -> list[
     )
 
 
-def _commit(config: LandedTable, table: Table, loss: Loss) -> None:
+def _commit(config: LandedTable, table: LandingTable, loss: Loss) -> None:
     """Commit the offsets and what was skipped on a version with the assessed offsets."""
     group = config.group
     dead = open_dead_letters(config, DEAD)
 
-    def plan(snapshot: Snapshot) -> list[Action]:
-        stored = snapshot.transactions
+    def plan() -> tuple[dict[str, str], dict[str, int]]:
+        stored = table.txn_versions
         if (
             offsets_of(group, stored) != loss.landed
             or replay_count(group, stored) != loss.resumes - 1
         ):
             raise _Moved
-        properties = {
-            **(snapshot.metadata.get("configuration") or {}),
-            SKIPPED: skipped_property(snapshot, loss.skipped),
-        }
+        properties = {SKIPPED: skipped_property(table.properties, loss.skipped)}
         versions = {
             **{application_id(group, tp): offset for tp, offset in loss.moves.items()},
             replay_count_id(group): loss.resumes,
@@ -228,13 +225,10 @@ def _commit(config: LandedTable, table: Table, loss: Loss) -> None:
         if loss.loses_dead_letters:
             properties[DEAD_TABLE] = dead.id
             versions |= counts_after_replay(group, stored, {})
-        now = time.time_ns() // 1_000_000
-        return [
-            {"metaData": {**snapshot.metadata, "configuration": properties}},
-            *(transaction_action(name, version, now) for name, version in versions.items()),
-        ]
+        return properties, versions
 
-    table.transact(RESUME, plan, {"topic": str(config.selection), "skipped": as_json(loss.skipped)})
+    info = {"topic": str(config.selection), "skipped": as_json(loss.skipped)}
+    table.set_properties(plan, RESUME, info)
 
 
 def _former(group: str, stored: Mapping[str, int], loss: Loss) -> Offsets:
@@ -247,12 +241,12 @@ def _former(group: str, stored: Mapping[str, int], loss: Loss) -> Offsets:
     }
 
 
-def _finish(config: LandedTable, table: Table) -> None:
+def _finish(config: LandedTable, table: LandingTable) -> None:
     """Let the dead letters follow the table."""
     group = config.group
     dead = open_dead_letters(config, DEAD)
-    resumes = replay_count(group, table.snapshot.transactions)
-    landed = {entry.topic_partition: entry.landed for entry in _newest(table.snapshot, resumes)}
+    resumes = replay_count(group, table.txn_versions)
+    landed = {entry.topic_partition: entry.landed for entry in _newest(table, resumes)}
     for _ in range(_ATTEMPTS):
         dead.refresh()
         before = replay_count(group, dead.snapshot.transactions)
@@ -288,8 +282,8 @@ def _dead_letter_count(config: LandedTable, otherwise: int) -> int:
     return replay_count(config.group, dead.snapshot.transactions)
 
 
-def _newest(snapshot: Snapshot, resumes: int) -> list[SkippedRecords]:
-    return [entry for entry in skipped_records(snapshot) if entry.resume == resumes]
+def _newest(table: LandingTable, resumes: int) -> list[SkippedRecords]:
+    return [entry for entry in skipped_records(table.properties) if entry.resume == resumes]
 
 
 def _refused(text: str) -> LandingFailure:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.delta_log import Snapshot
 from sawlog.pipeline.delta.landed_offsets import application_id, notes_of
 
 SKIPPED = "sawlog.skipped"  # the table property
@@ -46,16 +45,16 @@ class SkippedRecords(NamedTuple):
         return f"{self.topic_partition} {offsets}: {self.reason}"
 
 
-def skipped_records(snapshot: Snapshot) -> list[SkippedRecords]:
+def skipped_records(properties: Mapping[str, str]) -> list[SkippedRecords]:
     """The recorded entries, oldest first."""
-    stored = (snapshot.metadata.get("configuration") or {}).get(SKIPPED)
+    stored = properties.get(SKIPPED)
     return [SkippedRecords(**entry) for entry in json.loads(stored)] if stored else []
 
 
-def skipped_property(snapshot: Snapshot, more: Iterable[SkippedRecords]) -> str:
+def skipped_property(properties: Mapping[str, str], more: Iterable[SkippedRecords]) -> str:
     """The value of the property with more entries."""
     new = list(more)
-    kept = [*skipped_records(snapshot), *new][-max(_KEPT, len(new)) :]
+    kept = [*skipped_records(properties), *new][-max(_KEPT, len(new)) :]
     return json.dumps(as_json(kept))
 
 

@@ -6,7 +6,6 @@ same name, is rejected.
 """
 
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -19,14 +18,12 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.net.metadata import Topic
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id, parse_topic_id
-from sawlog.pipeline.delta.delta_log import Action, Snapshot
 from sawlog.pipeline.delta.errors import SchemaMismatch, TableExists
-from sawlog.pipeline.delta.landed_offsets import application_id, offsets_of
+from sawlog.pipeline.delta.landed_offsets import application_id
 from sawlog.pipeline.delta.merge import KEY
 from sawlog.pipeline.delta.partitioning import parse
-from sawlog.pipeline.delta.table import Table, transaction_action
+from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.vacuum import RETENTION
-from sawlog.pipeline.delta.widening import check_columns, evolve_columns
 from sawlog.pipeline.formats.landed_rows import DEAD
 from sawlog.pipeline.landing.configuration.declared_columns import initial_schema
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
@@ -37,6 +34,15 @@ from sawlog.pipeline.landing.driver.dead_letter_counts import (
 )
 from sawlog.pipeline.landing.driver.dead_letter_retry import finish_retry
 from sawlog.pipeline.landing.driver.dead_letters import open_dead_letters
+from sawlog.pipeline.landing.driver.landed_tables import (
+    LandingTable,
+    add_columns,
+    check_columns,
+    check_other_format,
+    create,
+    open_table,
+    table_exists,
+)
 from sawlog.pipeline.landing.driver.replay_counts import replay_count, same_replay_count
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.landing.topic_check import check_topic_id, topic_deleted
@@ -48,7 +54,7 @@ KEYED_RETENTION = "interval 1 day"  # a table of which each batch may replace ev
 
 
 class PreparedTable(NamedTuple):
-    table: Table
+    table: LandingTable
     dead: Table
     starts: Offsets
     topics: Mapping[str, bytes]  # with their ids
@@ -58,13 +64,14 @@ class PreparedTable(NamedTuple):
 def prepare(cluster: Cluster, config: LandedTable) -> PreparedTable:
     """Create what is missing. Raises LandingFailure, KafkaError or TableError."""
     topics = find_topics(cluster, config)
-    if not Table.exists(config.path):
+    if not table_exists(config):
+        check_other_format(config)
         create_table(config, topics, resolve_starts(cluster, config, partitions_of(topics)))
-    table = Table.open(config.path)
+    table = open_table(config)
     check_table(table, config, topics)
     check_dead_letters(config, table)
     try:
-        evolve_columns(table, initial_schema(config))
+        add_columns(table, initial_schema(config))
     except SchemaMismatch as error:
         raise _other_schema(config, error) from None
     dead = open_dead_letters(config, DEAD)
@@ -84,8 +91,8 @@ def find_topics(cluster: Cluster, config: LandedTable) -> list[Topic]:
     """
     selection = config.selection
     landed: set[str] = set()
-    if Table.exists(config.path):
-        landed = landed_topics(Table.open(config.path), config.group)
+    if table_exists(config):
+        landed = landed_topics(open_table(config), config.group)
     if selection.is_one:
         return [_find_topic(cluster, config)]
     if selection.pattern:
@@ -120,7 +127,7 @@ def _find_topic(cluster: Cluster, config: LandedTable) -> Topic:
     try:
         return cluster.topic(name)
     except NoSuchTopic as error:
-        if Table.exists(config.path):
+        if table_exists(config):
             raise topic_deleted(name) from error
         raise LandingFailure(FailureKind.NOT_FOUND, error.message) from error
 
@@ -129,14 +136,14 @@ def partitions_of(topics: Iterable[Topic]) -> list[TopicPartition]:
     return [partition_of(topic.name, index) for topic in topics for index in topic.partitions]
 
 
-def next_offsets(table: Table, config: LandedTable, topics: Iterable[Topic]) -> Offsets:
+def next_offsets(table: LandingTable, config: LandedTable, topics: Iterable[Topic]) -> Offsets:
     """The next offset to land of each partition; 0 for partitions new to the table."""
     stored = table.offsets(config.group)
     return {partition: stored.get(partition, 0) for partition in partitions_of(topics)}
 
 
 def _add_topics(
-    cluster: Cluster, config: LandedTable, table: Table, topics: Iterable[Topic]
+    cluster: Cluster, config: LandedTable, table: LandingTable, topics: Iterable[Topic]
 ) -> None:
     """Store ids and start offsets of topics that are new to the table.
 
@@ -148,23 +155,15 @@ def _add_topics(
     later = replace(config, start=AT_EARLIEST) if config.start == AT_LATEST else config
     starts = resolve_starts(cluster, later, partitions_of(new))
 
-    def plan(snapshot: Snapshot) -> list[Action] | None:
-        known = {tp.topic for tp in offsets_of(config.group, snapshot.transactions)}
+    def plan() -> tuple[dict[str, str], dict[str, int]] | None:
+        known = landed_topics(table, config.group)
         missing = {tp: start for tp, start in starts.items() if tp.topic not in known}
         if not missing:  # another driver was first
             return None
-        now = time.time_ns() // 1_000_000
         ids = _topic_ids(topic for topic in new if topic.name not in known)
-        configuration = {**(snapshot.metadata.get("configuration") or {}), **ids}
-        return [
-            {"metaData": {**snapshot.metadata, "configuration": configuration}},
-            *(
-                transaction_action(application_id(config.group, tp), start, now)
-                for tp, start in sorted(missing.items())
-            ),
-        ]
+        return ids, {application_id(config.group, tp): at for tp, at in sorted(missing.items())}
 
-    table.transact("SET TBLPROPERTIES", plan)
+    table.set_properties(plan)
 
 
 def _topic_ids(topics: Iterable[Topic]) -> dict[str, str]:
@@ -172,10 +171,10 @@ def _topic_ids(topics: Iterable[Topic]) -> dict[str, str]:
     return {TOPIC_ID + topic.name: format_topic_id(topic.id) for topic in topics if topic.has_id}
 
 
-def check_replays(config: LandedTable, table: Table, dead: Table) -> int:
+def check_replays(config: LandedTable, table: LandingTable, dead: Table) -> int:
     """The replay count of the table. Raises LandingFailure if that of its dead letters differs."""
-    replays = replay_count(config.group, table.snapshot.transactions)
-    of_dead_letters = replay_count(config.group, dead.snapshot.transactions)
+    replays = replay_count(config.group, table.txn_versions)
+    of_dead_letters = replay_count(config.group, dead.txn_versions)
     if of_dead_letters != replays:
         what = "replay" if of_dead_letters > replays else "resume"
         raise LandingFailure(
@@ -188,21 +187,16 @@ def check_replays(config: LandedTable, table: Table, dead: Table) -> int:
 
 def create_table(config: LandedTable, topics: Iterable[Topic], starts: Offsets) -> None:
     """Create an empty table with its start offsets and the id of its dead letter table."""
-    properties = {
-        GROUP: config.group,
-        DEAD_TABLE: open_dead_letters(config, DEAD).id,
-        **_topic_ids(topics),
-    }
+    dead = open_dead_letters(config, DEAD)
+    properties = {GROUP: config.group, DEAD_TABLE: dead.id, **_topic_ids(topics)}
     if config.upsert is not None:
         properties[KEY] = json.dumps(config.upsert.key)
         properties[RETENTION] = KEYED_RETENTION
     try:
-        Table.create(
-            config.path,
+        create(
+            config,
             initial_schema(config),
-            config.partition_by,
-            {**starts, **same_replay_count(config.dead_path, config.group)},
-            config.group,
+            {**starts, **same_replay_count(config.group, dead.txn_versions)},
             properties,
         )
     except TableExists:
@@ -226,9 +220,9 @@ def resolve_starts(
     }
 
 
-def check_owner(table: Table, config: LandedTable) -> None:
+def check_owner(table: LandingTable, config: LandedTable) -> None:
     """Raise LandingFailure if the table belongs to something else than this landing."""
-    group = _properties(table).get(GROUP)
+    group = table.properties.get(GROUP)
     if group is None:
         raise _refused(f"the table in {config.path} was not created by a landing; use another name")
     if group != config.group:
@@ -239,18 +233,18 @@ def check_owner(table: Table, config: LandedTable) -> None:
         )
 
 
-def landed_topics(table: Table, group: str) -> set[str]:
+def landed_topics(table: LandingTable, group: str) -> set[str]:
     """The topics whose records the landing has put into the table."""
     return {tp.topic for tp in table.offsets(group)}
 
 
-def landed_topic_id(table: Table, topic: str) -> bytes:
+def landed_topic_id(table: LandingTable, topic: str) -> bytes:
     """The id of the topic whose records the table has; NO_TOPIC_ID if it is unknown."""
-    topic_id = _properties(table).get(TOPIC_ID + topic)
+    topic_id = table.properties.get(TOPIC_ID + topic)
     return parse_topic_id(topic_id) if topic_id else NO_TOPIC_ID
 
 
-def check_topics(table: Table, config: LandedTable, topics: Sequence[Topic]) -> None:
+def check_topics(table: LandingTable, config: LandedTable, topics: Sequence[Topic]) -> None:
     """Raise LandingFailure if the table has records of other topics only."""
     landed = landed_topics(table, config.group)
     if landed and not any(topic.name in landed for topic in topics):
@@ -260,7 +254,7 @@ def check_topics(table: Table, config: LandedTable, topics: Sequence[Topic]) -> 
         )
 
 
-def check_table(table: Table, config: LandedTable, topics: Sequence[Topic]) -> None:
+def check_table(table: LandingTable, config: LandedTable, topics: Sequence[Topic]) -> None:
     """Raise LandingFailure if table and file contradict each other.
 
     New columns are allowed, and more or fewer topics if there are several.
@@ -278,7 +272,7 @@ def check_table(table: Table, config: LandedTable, topics: Sequence[Topic]) -> N
         )
     _check_key(table, config)
     try:
-        check_columns(table.schema, initial_schema(config))
+        check_columns(table, initial_schema(config))
     except SchemaMismatch as error:
         raise _other_schema(config, error) from None
 
@@ -290,9 +284,9 @@ def _other_schema(config: LandedTable, error: SchemaMismatch) -> LandingFailure:
     )
 
 
-def _check_key(table: Table, config: LandedTable) -> None:
+def _check_key(table: LandingTable, config: LandedTable) -> None:
     """A row for each key cannot become a row for each record, nor the other way round."""
-    stored = tuple(json.loads(_properties(table).get(KEY, "[]")))
+    stored = tuple(json.loads(table.properties.get(KEY, "[]")))
     wanted = () if config.upsert is None else config.upsert.key
     if stored != wanted:
         has, says = (f"the key {', '.join(key)}" if key else "no key" for key in (stored, wanted))
@@ -300,10 +294,6 @@ def _check_key(table: Table, config: LandedTable) -> None:
             f"the table in {config.path} has {has}, the file says {says}; that cannot be changed:"
             " land it in a table of another name"
         )
-
-
-def _properties(table: Table) -> dict[str, str]:
-    return table.snapshot.metadata.get("configuration") or {}
 
 
 def _refused(text: str) -> LandingFailure:

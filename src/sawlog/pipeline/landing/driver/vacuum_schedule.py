@@ -9,7 +9,7 @@ from typing import Self
 from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.vacuum import vacuum
-from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline, delta_paths
 from sawlog.pipeline.landing.driver.events import Events
 
 VACUUM_EVERY_S = 6 * 60 * 60.0
@@ -54,10 +54,7 @@ class VacuumSchedule:
 def vacuum_tables(pipeline: Pipeline, events: Events) -> None:
     """Delete orphan and expired files of all tables, dead letters included."""
     for table in pipeline.tables:
-        paths = [table.path]
-        if isinstance(table, LandedTable):
-            paths.append(table.dead_path)
-        for path in paths:
+        for path in delta_paths(table):
             try:
                 deleted = vacuum(Table.open(path)).files if Table.exists(path) else 0
             except (TableError, OSError):
