@@ -106,7 +106,9 @@ def test_a_landing_waits_for_a_broker_that_restarts(
     assert_tables_are_the_topic(server, pipeline)
 
 
-@BOTH_FORMATS
+@pytest.mark.parametrize(
+    "file", ["delta", pytest.param("iceberg", marks=pytest.mark.soak)], indirect=True
+)
 def test_two_drivers_lose_and_duplicate_nothing(
     server: SawlogServer, file: Path, pipeline: Pipeline
 ) -> None:
