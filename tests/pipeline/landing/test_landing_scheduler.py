@@ -9,7 +9,7 @@ import pytest
 from sawlog.client.admin.admin import Admin
 from sawlog.client.net.cluster import Cluster
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
 from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
 from sawlog.pipeline.landing.driver.query_supervisor import Outcome
 from sawlog.pipeline.landing.task.table_task import TableTask
@@ -40,7 +40,7 @@ class World:
     def send(self, name: str, records: int) -> None:
         send(self.broker.bootstrap, f"{self.topic}-{name}", [b"x"] * records)
 
-    def run(self, pipeline: Pipeline | None = None, *, once: bool = True) -> list[Outcome]:
+    def run(self, pipeline: PipelineConfig | None = None, *, once: bool = True) -> list[Outcome]:
         context: object = LocalContext(self._job)
         wanted = pipeline or self.pipeline
         return run_pipeline(context, wanted, self.events, self.stop, once=once)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from typing import Self
 
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
 from support.pipeline.landing import records_of, rows_of, send, values_in
 from support.server.broker_process import SawlogServer
 
@@ -48,7 +48,7 @@ class Load:
             first += 200
 
 
-def assert_tables_are_the_topic(server: SawlogServer, pipeline: Pipeline) -> None:
+def assert_tables_are_the_topic(server: SawlogServer, pipeline: PipelineConfig) -> None:
     raw, parsed = pipeline.landed
     records = records_of(server.bootstrap, TOPIC)
     assert values_in(raw.path) == records

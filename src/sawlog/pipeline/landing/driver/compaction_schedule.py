@@ -15,7 +15,7 @@ from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import TablePath
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     Maintenance,
-    Pipeline,
+    PipelineConfig,
     appends_rows,
     delta_paths,
 )
@@ -29,7 +29,7 @@ _LAST_WAIT_S = 5.0
 class CompactionSchedule(EventForwarder):
     """Implements Events. Compacts while the block lasts, if `maintain` is not off."""
 
-    def __init__(self, pipeline: Pipeline, events: Events) -> None:
+    def __init__(self, pipeline: PipelineConfig, events: Events) -> None:
         super().__init__(events)
         # An upsert rewrites files, and would conflict with a compaction.
         self._tables = {table.name: table for table in pipeline.tables if appends_rows(table)}

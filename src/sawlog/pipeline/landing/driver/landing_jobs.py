@@ -17,6 +17,7 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.driver.landing_run import PreparedLanding, planner_of
+from sawlog.pipeline.landing.driver.pipeline_cluster import pipeline_cluster
 from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
 from sawlog.pipeline.landing.driver.spark_session import in_own_pool
 from sawlog.pipeline.landing.failures import LandingFailure, classify, parse_failure
@@ -31,7 +32,6 @@ from sawlog.pipeline.source.offset_json import Offsets
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_PLAN_TIMEOUT_MS = 5_000
 _LAST_WAIT_S = 10.0
 
 
@@ -95,12 +95,7 @@ class LandingJobs:
             thread.join(_LAST_WAIT_S)
 
     def _work(self, number: int) -> None:
-        with Cluster(
-            self._brokers,
-            client_id="sawlog-pipeline",
-            timeout_ms=_PLAN_TIMEOUT_MS,
-            request_timeout_ms=_PLAN_TIMEOUT_MS,
-        ) as cluster:
+        with pipeline_cluster(self._brokers) as cluster:
             while (wanted := self._queue.get()) is not None and not self._stopping.is_set():
                 self._ended(self._run(number, cluster, *wanted))
 

@@ -8,7 +8,7 @@ import pytest
 
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import TablePath
-from sawlog.pipeline.landing.configuration.pipeline_config import Maintenance, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import Maintenance, PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
 from sawlog.pipeline.landing.driver import compaction_schedule
 from sawlog.pipeline.landing.driver.compaction_process import CompactionTask, run_tasks
@@ -21,7 +21,7 @@ FILES = 6
 BATCH = LandedBatch(1, 1, 0, 1, FILES, 1, 0.1, {})
 
 
-def pipeline_with(directory: Path, *tables: str) -> Pipeline:
+def pipeline_with(directory: Path, *tables: str) -> PipelineConfig:
     text = "\n".join(["brokers: 127.0.0.1:1", "lake: lake", "tables:", *tables])
     pipeline = parse_pipeline(str(directory / "p.yaml"), text)
     return replace(pipeline, maintain=Maintenance(0.01, FILES - 1))
