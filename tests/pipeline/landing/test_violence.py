@@ -19,8 +19,8 @@ from support.pipeline.landing import create_topic, pipeline_file, records_of, se
 from support.pipeline.landing_load import (
     TABLES,
     TOPIC,
-    Load,
     assert_tables_are_the_topic,
+    load,
     values,
 )
 from support.process import wait_until
@@ -115,7 +115,7 @@ def test_two_drivers_lose_and_duplicate_nothing(
     """With a concurrent producer."""
     raw = pipeline.landed[0]
     with driving(file) as one, driving(file) as other:
-        with Load(server.bootstrap):
+        with load(server.bootstrap):
             wait_until(lambda: version_of(raw.path) >= 8, one, other)
             # Until both drivers have landed batches, and one came second at least once.
             wait_until(lambda: CONFLICT in one.output + other.output, one, other)
