@@ -104,7 +104,7 @@ class LandingScheduler:
         self._commits = ThreadPoolExecutor(_COMMITS, "sawlog-commit")
         self._merges = ThreadPoolExecutor(_MERGES, "sawlog-merge")
         self._threads = [
-            threading.Thread(target=loop, name=name, daemon=True)
+            threading.Thread(target=self._guarded, args=(loop,), name=name, daemon=True)
             for name, loop in (
                 ("sawlog-landings", self._run_loop),
                 ("sawlog-poll", self._poll_loop),
@@ -138,21 +138,25 @@ class LandingScheduler:
         if self._error is not None:
             raise self._error
 
+    def _guarded(self, loop: "Callable[[], None]") -> None:
+        """Run the loop of a thread, without which no table can continue."""
+        try:
+            loop()
+        except BaseException as error:
+            self._error = error
+
     # In the thread that owns the state
 
     def _run_loop(self) -> None:
-        try:
-            while not self._closing.is_set():
-                wait_s = min(_CHECK_SPARK_S, self._schedule.wait_s(time.monotonic()))
-                with contextlib.suppress(queue.Empty):
-                    self._acts.get(timeout=max(0.0, wait_s))()
-                    while True:
-                        self._acts.get_nowait()()
-                self._drop_stopped_runs()
-                self._start_jobs()
-                self._check_spark()
-        except BaseException as error:
-            self._error = error
+        while not self._closing.is_set():
+            wait_s = min(_CHECK_SPARK_S, self._schedule.wait_s(time.monotonic()))
+            with contextlib.suppress(queue.Empty):
+                self._acts.get(timeout=max(0.0, wait_s))()
+                while True:
+                    self._acts.get_nowait()()
+            self._drop_stopped_runs()
+            self._start_jobs()
+            self._check_spark()
 
     def _check_spark(self) -> None:
         """Notice a JVM that exited while no job runs. Raises SPARK_GONE_ERRORS."""
