@@ -135,7 +135,11 @@ class Pipeline:
             return statuses(self.config, cluster, lambda _: None)
 
     def run_once(self) -> RunResult:
-        """Land the records that are available now. Raises PipelineFailed if a table failed."""
+        """Land the records that are available now.
+
+        Raises PipelineFailed if a table failed, and PipelineIsRunning.
+        """
+        self._check_idle()
         result = self._land(threading.Event(), once=True)
         if result.failures:
             raise PipelineFailed(result)
@@ -146,8 +150,7 @@ class Pipeline:
 
         Raises PipelineIsRunning.
         """
-        if self.is_running:
-            raise PipelineIsRunning("the pipeline runs already; stop() ends that run")
+        self._check_idle()
         self._run = _BackgroundRun(lambda stop: self._land(stop, once=False))
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -163,6 +166,10 @@ class Pipeline:
             return RunResult()
         run, self._run = self._run, None
         return run.stop()
+
+    def _check_idle(self) -> None:
+        if self.is_running:
+            raise PipelineIsRunning("the pipeline runs already; stop() ends that run")
 
     def __enter__(self) -> Self:
         self.start()
