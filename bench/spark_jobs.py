@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from bench.spark_topics import SCHEMA, broken_of
-from sawlog.pipeline.landing.configuration.pipeline_config import DEAD_SUFFIX, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import DEAD_SUFFIX, PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
 from sawlog.pipeline.landing.driver.driver_records import RunState
 from sawlog.pipeline.landing.driver.events import LandedBatch
@@ -141,7 +141,7 @@ def aggregate(spark: SparkSession, bootstrap: str, topic: str, records: int) -> 
     check("read", int(row[0]), records)
 
 
-def land(spark: SparkSession, pipeline: Pipeline, records: int, broken: int) -> None:
+def land(spark: SparkSession, pipeline: PipelineConfig, records: int, broken: int) -> None:
     events = Silent()
     outcomes = run_pipeline(spark.sparkContext, pipeline, events, threading.Event(), once=True)
     failures = [str(outcome.failure) for outcome in outcomes if outcome.failure is not None]
@@ -164,7 +164,7 @@ def check(what: str, found: int, expected: int) -> None:
         raise SystemExit(f"{found} records were {what}, expected {expected}")
 
 
-def pipeline_of(work: str, bootstrap: str, topic: str, directory: Path) -> Pipeline:
+def pipeline_of(work: str, bootstrap: str, topic: str, directory: Path) -> PipelineConfig:
     kind = work.removeprefix("land-")
     lake = directory / f"lake-{topic}"
     content = PIPELINE.format(

@@ -59,8 +59,9 @@ def test_a_background_run_lands_until_it_is_stopped(
 
     pipeline = Pipeline.from_objects(content_of(broker, topic, tmp_path), on_event=on_event)
     with pipeline:
-        with pytest.raises(PipelineIsRunning):
-            pipeline.start()
+        for run in (pipeline.start, pipeline.run_once):
+            with pytest.raises(PipelineIsRunning):
+                run()
         for number in range(2):
             send(broker.bootstrap, topic, [{"id": number}])
             assert landed.acquire(timeout=PATIENCE_S)
@@ -110,6 +111,13 @@ def test_a_lake_that_cannot_be_written_to_is_an_error(
     problem = pipeline.check().lake_problem
     assert problem is not None
     assert "is not a directory" in problem
+
+
+def test_the_text_of_a_file_has_paths_relative_to_a_directory(tmp_path: Path) -> None:
+    text = "brokers: 127.0.0.1:1\nlake: lake\ntables:\n  t: {topic: a}\n"
+    pipeline = Pipeline.from_yaml(text, directory=tmp_path)
+    assert pipeline.tables == ["t"]
+    assert pipeline.config.landed[0].path == str(tmp_path / "lake" / "t")
 
 
 @pytest.mark.usefixtures("spark")

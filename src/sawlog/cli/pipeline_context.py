@@ -14,7 +14,6 @@ from sawlog.cli.exit_codes import FAILED, NO_BROKER, USAGE
 from sawlog.cli.option_types import TEXT
 from sawlog.cli.output import note
 from sawlog.client.extras import missing_package
-from sawlog.client.net.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,13 +21,11 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+    from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, PipelineConfig
     from sawlog.pipeline.landing.driver.events import Events
     from sawlog.pipeline.landing.driver.query_supervisor import Outcome
 
-_TIMEOUT_MS = 5_000
 _STDERR = 2
-_POLL_S = 0.1
 
 file_argument = click.argument("file", type=TEXT)
 master_option = click.option(
@@ -62,7 +59,7 @@ class InvalidPipelineFile(click.ClickException):
     exit_code = USAGE
 
 
-def load(file: str) -> "Pipeline":
+def load(file: str) -> "PipelineConfig":
     """Read and check the file; a file with errors is a usage error with one line per problem."""
     try:
         from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
@@ -80,17 +77,7 @@ def load(file: str) -> "Pipeline":
         raise InvalidPipelineFile("\n".join(problems)) from None
 
 
-def cluster_of(pipeline: "Pipeline") -> Cluster:
-    """A client of the brokers of the file that gives up after some seconds."""
-    return Cluster(
-        pipeline.brokers,
-        client_id="sawlog-pipeline",
-        timeout_ms=_TIMEOUT_MS,
-        request_timeout_ms=_TIMEOUT_MS,
-    )
-
-
-def landed_table(wanted: "Pipeline", name: str) -> "LandedTable":
+def landed_table(wanted: "PipelineConfig", name: str) -> "LandedTable":
     """The table of a topic with this name. Raises UsageError."""
     from sawlog.core.config_warnings import near_names
 
@@ -106,7 +93,7 @@ def missing(error: ImportError) -> click.ClickException:
     return click.ClickException(missing_package("the pipeline", "spark", error))
 
 
-def require_lake(pipeline: "Pipeline") -> None:
+def require_lake(pipeline: "PipelineConfig") -> None:
     """Fail before Spark starts if the lake cannot be written to."""
     from sawlog.pipeline.landing.driver.preflight import unwritable
 
@@ -130,7 +117,7 @@ def require_spark() -> None:
 
 @contextmanager
 def spark_started(
-    pipeline: "Pipeline", master: str | None, *, verbose: bool
+    pipeline: "PipelineConfig", master: str | None, *, verbose: bool
 ) -> "Iterator[SparkContext]":
     """A SparkContext for the block. Starting takes some seconds, so notes say so."""
     from sawlog.pipeline.landing.driver.spark_session import (
@@ -162,7 +149,7 @@ def spark_started(
 
 @contextmanager
 def session_started(
-    pipeline: "Pipeline", master: str | None, *, verbose: bool
+    pipeline: "PipelineConfig", master: str | None, *, verbose: bool
 ) -> "Iterator[SparkSession]":
     """A Spark session for the block."""
     from sawlog.pipeline.landing.driver.spark_session import query_session
@@ -179,7 +166,7 @@ def _spark_did_not_start(error: Exception) -> click.ClickException:
 
 
 @contextmanager
-def sql_check(pipeline: "Pipeline") -> "Iterator[Callable[[str], str | None]]":
+def sql_check(pipeline: "PipelineConfig") -> "Iterator[Callable[[str], str | None]]":
     """Yield a function that returns why SQL is not a query; Spark's JVM starts if it is needed.
 
     Without a JVM every query has the same problem, and the other tables are checked nevertheless.
@@ -239,7 +226,7 @@ def deferred_signals() -> Iterator[None]:
             raise click.Abort
 
 
-def land_tables(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -> bool:
+def land_tables(wanted: "PipelineConfig", master: str | None, *, once: bool, verbose: bool) -> bool:
     """Land the tables; exits with the code of the outcomes, returns whether a signal stopped it."""
     require_spark()
     from py4j.protocol import Py4JError
@@ -247,37 +234,27 @@ def land_tables(wanted: "Pipeline", master: str | None, *, once: bool, verbose: 
     from sawlog.cli.pipeline_progress import progress_output
     from sawlog.pipeline.formats.compile_ahead import compiled_meanwhile
     from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
+    from sawlog.pipeline.landing.driver.spark_session import formats_to_compile
 
     stop = threading.Event()
     outcomes: list[Outcome] = []
+    formats = formats_to_compile(wanted, master)
+    if formats:
+        note("starting Spark ... and compiling parsers, once for this machine")
     try:
         with (
-            compiled_meanwhile(formats_to_compile(wanted, master)) as is_compiling,
+            compiled_meanwhile(formats) as wait_for_parsers,
             spark_started(wanted, master, verbose=verbose) as context,
             progress_output(wanted) as events,
             stop_on_signal(stop, events),
         ):
-            while is_compiling() and not stop.wait(_POLL_S):
-                pass
+            wait_for_parsers(stop)
             outcomes = run_pipeline(context, wanted, events, stop, once=once)
     except (SparkExited, Py4JError):
         if not stop.is_set():  # else the JVM received the same signal and exited first
             raise
     exit_with_outcome(outcomes)
     return stop.is_set()
-
-
-def formats_to_compile(pipeline: "Pipeline", master: str | None) -> list[str]:
-    """The formats whose parsers are not compiled yet, once per machine; executors on other
-    machines compile for themselves."""
-    from sawlog.pipeline.formats.compile_ahead import is_compiled
-
-    kinds = sorted({table.format for table in pipeline.landed})
-    is_local = (master or pipeline.spark.get("spark.master", "local")).startswith("local")
-    if not is_local or is_compiled(kinds):
-        return []
-    note("starting Spark ... and compiling parsers, once for this machine")
-    return kinds
 
 
 @contextmanager

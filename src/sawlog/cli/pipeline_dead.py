@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sawlog.pipeline.delta.table import Table
-    from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+    from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, PipelineConfig
 
 _SHOWN_CHARS = 60
 
@@ -120,7 +120,7 @@ def retry(table: str, where: str | None, file: str) -> None:
     print_line(f"{table}: {', '.join(parts)}")
 
 
-def _table(file: str, table: str) -> "tuple[Pipeline, LandedTable]":
+def _table(file: str, table: str) -> "tuple[PipelineConfig, LandedTable]":
     wanted = load(file)
     return wanted, landed_table(wanted, table)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress, TaskID
 
-    from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+    from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
     from sawlog.pipeline.landing.driver.driver_records import RunState
     from sawlog.pipeline.landing.driver.events import Events, LandedBatch
     from sawlog.pipeline.landing.failures import LandingFailure
@@ -92,7 +92,7 @@ def describe(table: str, batch: "LandedBatch", lag: int | None) -> str:
 
 
 @contextmanager
-def progress_output(pipeline: "Pipeline") -> "Iterator[Events]":
+def progress_output(pipeline: "PipelineConfig") -> "Iterator[Events]":
     """Bars on a terminal, else lines."""
     if not sys.stderr.isatty():
         yield ProgressLines()

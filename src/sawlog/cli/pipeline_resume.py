@@ -5,7 +5,8 @@ import click
 from sawlog.cli.exit_codes import FAILED
 from sawlog.cli.option_types import TEXT
 from sawlog.cli.output import note, print_line
-from sawlog.cli.pipeline_context import cluster_of, landed_table, load, table_file_option
+from sawlog.cli.pipeline_context import landed_table, load, table_file_option
+from sawlog.pipeline.landing.driver.pipeline_cluster import pipeline_cluster
 
 
 @click.command()
@@ -30,7 +31,7 @@ def resume(table: str, accept_loss: bool, file: str) -> None:
     from sawlog.pipeline.landing.failures import LandingFailure, classify
 
     try:
-        with cluster_of(wanted) as cluster:
+        with pipeline_cluster(wanted.brokers) as cluster:
             skipped = resume_table(cluster, config, accept_loss=accept_loss)
     except (LandingFailure, TableError, OSError) as error:
         raise click.ClickException(classify(error).message) from None

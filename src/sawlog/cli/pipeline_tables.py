@@ -14,7 +14,6 @@ from sawlog.cli.option_types import TEXT, json_option
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
 from sawlog.cli.pipeline_context import (
     TableErrors,
-    cluster_of,
     file_argument,
     land_tables,
     landed_table,
@@ -30,12 +29,13 @@ from sawlog.cli.pipeline_context import (
 from sawlog.cli.start_options import TIMES, NotATime, at_time
 from sawlog.client.consumer.consumer import AtOffset
 from sawlog.client.net.leader_requests import partition_of
+from sawlog.pipeline.landing.driver.pipeline_cluster import pipeline_cluster
 
 if TYPE_CHECKING:
     from sawlog.core.ids import TopicPartition
     from sawlog.pipeline.delta.compaction import CompactionResult
     from sawlog.pipeline.delta.table_path import TablePath
-    from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+    from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
     from sawlog.pipeline.landing.driver.pipeline_status import TableStatus
     from sawlog.pipeline.landing.driver.replay import From
     from sawlog.pipeline.landing.driver.skipped_records import SkippedRecords
@@ -58,7 +58,7 @@ def check(file: str) -> None:
     problem = unwritable(wanted.lake)
     if problem is not None:
         print_line(problem)
-    with cluster_of(wanted) as cluster, sql_check(wanted) as sql_error:
+    with pipeline_cluster(wanted.brokers) as cluster, sql_check(wanted) as sql_error:
         found = check_tables(cluster, wanted.tables, sql_error)
     for name, (text, _) in found.items():
         print_line(f"{name}: {text}")
@@ -81,7 +81,7 @@ def status(file: str, as_json: bool) -> None:
     from sawlog.pipeline.landing.driver.pipeline_status import statuses
     from sawlog.pipeline.landing.driver.table_state import State
 
-    with cluster_of(wanted) as cluster:
+    with pipeline_cluster(wanted.brokers) as cluster:
         found = statuses(wanted, cluster, note)
     if as_json:
         print_json([_as_json(entry) for entry in found])
@@ -227,16 +227,16 @@ def _merged(done: "CompactionResult") -> str:
     return f"{text}{lost if done.conflicts else ''}"
 
 
-def _places(what: str) -> "tuple[Pipeline, list[tuple[str, TablePath]]]":
+def _places(what: str) -> "tuple[PipelineConfig, list[tuple[str, TablePath]]]":
     from sawlog.pipeline.delta.table import Table
     from sawlog.pipeline.delta.table_path import TablePath, is_object_store
-    from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+    from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, PipelineConfig
 
     if is_object_store(what) or Path(what).is_dir():
         path = TablePath(what if is_object_store(what) else str(Path(what).resolve()))
         if not Table.exists(path):
             raise click.UsageError(f"there is no table in {what}")
-        return Pipeline(path, "", path, ()), [(what, path)]
+        return PipelineConfig(path, "", path, ()), [(what, path)]
     wanted = load(what)
     paths = []
     for table in wanted.tables:
@@ -333,7 +333,7 @@ def replay(
     from sawlog.pipeline.landing.failures import LandingFailure, classify
 
     try:
-        with cluster_of(wanted) as cluster:
+        with pipeline_cluster(wanted.brokers) as cluster:
             starts = resolve_replay_start(cluster, config, start)
             if into is None:
                 lost = lost_dead_letters(config, open_table(config))
@@ -361,7 +361,7 @@ def replay(
         raise click.Abort
 
 
-def _check_new(wanted: "Pipeline", name: str) -> None:
+def _check_new(wanted: "PipelineConfig", name: str) -> None:
     from sawlog.pipeline.landing.configuration.pipeline_file import check_name
 
     try:

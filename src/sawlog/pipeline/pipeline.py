@@ -13,18 +13,18 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from sawlog.client.net.cluster import Cluster
 from sawlog.pipeline.formats.compile_ahead import compiled_meanwhile
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline as PipelineConfig
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import (
     parse_pipeline,
     pipeline_from_objects,
     read_pipeline,
 )
+from sawlog.pipeline.landing.driver.pipeline_cluster import pipeline_cluster
 from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
 from sawlog.pipeline.landing.driver.pipeline_status import TableStatus, statuses
 from sawlog.pipeline.landing.driver.preflight import CheckResult, check_tables, unwritable
-from sawlog.pipeline.landing.driver.spark_session import spark_context
+from sawlog.pipeline.landing.driver.spark_session import formats_to_compile, spark_context
 from sawlog.pipeline.landing.driver.sql_parser import standalone_parser
 from sawlog.pipeline.pipeline_events import (
     OnEvent,
@@ -36,9 +36,6 @@ from sawlog.pipeline.pipeline_events import (
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-
-_TIMEOUT_MS = 5_000
-_COMPILE_POLL_S = 0.1
 
 
 class PipelineCheck(NamedTuple):
@@ -126,7 +123,7 @@ class Pipeline:
     def check(self) -> PipelineCheck:
         """Say what a run would do, and change nothing. Queries need a JVM, for Spark's parser."""
         parser = standalone_parser() if self.config.queries else nullcontext(None)
-        with self._cluster() as cluster, parser as sql:
+        with pipeline_cluster(self.config.brokers) as cluster, parser as sql:
             found = check_tables(
                 cluster, self.config.tables, (lambda _: None) if sql is None else sql.error
             )
@@ -134,11 +131,15 @@ class Pipeline:
 
     def status(self) -> list[TableStatus]:
         """The state, offsets, lag and size of each table, in the order of the file."""
-        with self._cluster() as cluster:
+        with pipeline_cluster(self.config.brokers) as cluster:
             return statuses(self.config, cluster, lambda _: None)
 
     def run_once(self) -> RunResult:
-        """Land the records that are available now. Raises PipelineFailed if a table failed."""
+        """Land the records that are available now.
+
+        Raises PipelineFailed if a table failed, and PipelineIsRunning.
+        """
+        self._check_idle()
         result = self._land(threading.Event(), once=True)
         if result.failures:
             raise PipelineFailed(result)
@@ -149,8 +150,7 @@ class Pipeline:
 
         Raises PipelineIsRunning.
         """
-        if self.is_running:
-            raise PipelineIsRunning("the pipeline runs already; stop() ends that run")
+        self._check_idle()
         self._run = _BackgroundRun(lambda stop: self._land(stop, once=False))
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -167,6 +167,10 @@ class Pipeline:
         run, self._run = self._run, None
         return run.stop()
 
+    def _check_idle(self) -> None:
+        if self.is_running:
+            raise PipelineIsRunning("the pipeline runs already; stop() ends that run")
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -174,26 +178,14 @@ class Pipeline:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _cluster(self) -> Cluster:
-        return Cluster(
-            self.config.brokers,
-            client_id="sawlog-pipeline",
-            timeout_ms=_TIMEOUT_MS,
-            request_timeout_ms=_TIMEOUT_MS,
-        )
-
     def _land(self, stop: threading.Event, *, once: bool) -> RunResult:
         events = RunEvents(self.tables, self._on_event)
         problem = unwritable(self.config.lake)
         if problem is not None:
             raise OSError(problem)
-        is_local = (self._master or self.config.spark.get("spark.master", "local")).startswith(
-            "local"
-        )
-        kinds = sorted({table.format for table in self.config.landed}) if is_local else []
-        with compiled_meanwhile(kinds) as is_compiling, self._spark() as context:
-            while is_compiling() and not stop.wait(_COMPILE_POLL_S):
-                pass
+        formats = formats_to_compile(self.config, self._master)
+        with compiled_meanwhile(formats) as wait_for_parsers, self._spark() as context:
+            wait_for_parsers(stop)
             return events.finished(run_pipeline(context, self.config, events, stop, once=once))
 
     @contextmanager

@@ -1,7 +1,5 @@
 """Concurrent merges and compactions of one keyed table, killed or not, equal a dictionary."""
 
-import random
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,11 +11,8 @@ from sawlog.pipeline.delta.vacuum import vacuum
 from support.pipeline.keyed_tables import SCHEMA, random_change, replayed, rows_by_key
 from support.pipeline.table_workers import PARTITIONS
 from support.pipeline.tables import PIPELINE, at, new_table
-from support.pipeline.worker_processes import finish, kill, start
-from support.process import wait_until
+from support.pipeline.worker_processes import finish, kill_repeatedly, start
 from support.tiers import rounds
-
-NEVER = 1_000_000
 
 
 def check(path: AnyPath, end: int) -> None:
@@ -50,40 +45,13 @@ def test_two_merging_landings_and_a_compaction_at_once(
     )
 
 
-def landed_to(path: Path) -> int:
-    return max(Table.open(path).offsets(PIPELINE).values(), default=0)
-
-
 @pytest.mark.parametrize("kills", rounds(long=6, soak=200))
 def test_merges_that_are_killed_repeatedly_equal_a_dictionary(
     tmp_path: Path, random_seed: int, kills: int
 ) -> None:
     path = tmp_path / "t"
     new_table(path, schema=SCHEMA)
-    choice = random.Random(random_seed)
-    kinds = ["upsert", "upsert", "compact"]
-
-    def started(kind: str, end: int) -> subprocess.Popen[str]:
-        return start(kind, path, choice.randrange(1_000_000), end)
-
-    workers = [started(kind, NEVER) for kind in kinds]
-    try:
-        wait_until(lambda: landed_to(path) > 0)
-        for _ in range(kills):
-            victim = choice.randrange(len(workers))
-            with pytest.raises(subprocess.TimeoutExpired):
-                workers[victim].wait(choice.uniform(0.2, 1.5))
-            kill(workers[victim])
-            workers[victim] = started(kinds[victim], NEVER)
-        for worker in workers:
-            kill(worker)
-        end = landed_to(path) + 10
-        workers = [started(kind, end) for kind in kinds]
-        for worker in workers:
-            finish(worker)
-    finally:
-        for worker in workers:
-            worker.kill()
+    end = kill_repeatedly(path, ["upsert", "upsert", "compact"], kills, random_seed)
     check(path, end)
     vacuum(Table.open(path), orphan_ms=0, tombstone_ms=0)
     check(path, end)

@@ -1,7 +1,6 @@
 """Concurrent landings and compactions of one table, killed or not, lose and duplicate nothing."""
 
 import os
-import random
 import signal
 import subprocess
 from contextlib import suppress
@@ -19,12 +18,8 @@ from sawlog.pipeline.delta.tail import TableTail
 from sawlog.pipeline.delta.vacuum import vacuum
 from support.pipeline.table_workers import PARTITIONS
 from support.pipeline.tables import PIPELINE, at, contents, expected, land, new_table, rows, written
-from support.pipeline.worker_processes import DEADLINE_S, finish, kill, start
-from support.process import wait_until
+from support.pipeline.worker_processes import DEADLINE_S, finish, kill_repeatedly, start
 from support.tiers import rounds
-
-NEVER = 1_000_000
-"""An offset that no landing reaches: it runs until it is killed."""
 
 
 def check(table: Table, end: int) -> None:
@@ -80,44 +75,15 @@ def test_two_landings_and_two_compactions_at_once(tmp_path: Path, random_seed: i
     )
 
 
-def landed_to(path: Path) -> int:
-    """The highest offset that a writer has committed."""
-    return max(Table.open(path).offsets(PIPELINE).values(), default=0)
-
-
 @pytest.mark.parametrize("kills", rounds(long=10, soak=400))
 def test_writers_that_are_killed_repeatedly_lose_and_duplicate_nothing(
     tmp_path: Path, random_seed: int, kills: int
 ) -> None:
     path = tmp_path / "t"
     new_table(path, ["date(timestamp)"])
-    choice = random.Random(random_seed)
-    kinds = ["land", "land", "compact", "compact"]
-
-    def started(kind: str, end: int) -> subprocess.Popen[str]:
-        return start(kind, path, choice.randrange(1_000_000), end)
-
-    workers = [started(kind, NEVER) for kind in kinds]
-    try:
-        wait_until(lambda: landed_to(path) > 0)  # a busy machine takes seconds to start a worker
-        for _ in range(kills):
-            victim = choice.randrange(len(workers))
-            with pytest.raises(subprocess.TimeoutExpired):
-                workers[victim].wait(choice.uniform(0.2, 1.5))
-            kill(workers[victim])
-            workers[victim] = started(kinds[victim], NEVER)
-        for worker in workers:
-            kill(worker)
-        end = landed_to(path) + 10
-        workers = [started(kind, end) for kind in kinds]
-        for worker in workers:
-            finish(worker)
-    finally:
-        for worker in workers:
-            worker.kill()
+    end = kill_repeatedly(path, ["land", "land", "compact", "compact"], kills, random_seed)
     table = Table.open(path)
     check(table, end)
-    assert end > 10, "they were killed before they did anything"
     vacuum(table, orphan_ms=0, tombstone_ms=0)
     assert set(path.rglob("*.parquet")) - set((path / LOG).iterdir()) == {
         path / decode_path(file.path) for file in table.files()

@@ -2,7 +2,6 @@
 
 import random
 import signal
-import subprocess
 import threading
 from collections.abc import Iterator
 
@@ -27,14 +26,10 @@ from support.pipeline.fault_proxy import (
 from support.pipeline.s3_servers import S3Server, store_options
 from support.pipeline.table_workers import PARTITIONS
 from support.pipeline.tables import PIPELINE, at, contents, expected, new_table, rows, written
-from support.pipeline.worker_processes import finish, kill, start
-from support.process import wait_until
+from support.pipeline.worker_processes import finish, kill_repeatedly, start
 from support.tiers import rounds
 
 pytestmark = pytest.mark.long
-
-NEVER = 1_000_000
-"""An offset that no landing reaches: it runs until it is killed."""
 
 
 @pytest.fixture
@@ -71,39 +66,13 @@ def test_six_writers_and_a_compaction_at_once(versitygw: S3Server, random_seed: 
     assert merged["merged"] > 0
 
 
-def landed_to(path: TablePath) -> int:
-    return max(Table.open(path).offsets(PIPELINE).values(), default=0)
-
-
 @pytest.mark.parametrize("kills", rounds(long=6, soak=200))
 def test_writers_that_are_killed_repeatedly_lose_and_duplicate_nothing(
     versitygw: S3Server, random_seed: int, kills: int
 ) -> None:
     path = versitygw.new_path()
     new_table(path, ["date(timestamp)"])
-    choice = random.Random(random_seed)
-    kinds = ["land", "land", "compact"]
-
-    def started(kind: str, end: int) -> subprocess.Popen[str]:
-        return start(kind, path, choice.randrange(1_000_000), end)
-
-    workers = [started(kind, NEVER) for kind in kinds]
-    try:
-        for _ in range(kills):
-            reached = landed_to(path)
-            wait_until(lambda least=reached: landed_to(path) > least)
-            victim = choice.randrange(len(workers))
-            kill(workers[victim])
-            workers[victim] = started(kinds[victim], NEVER)
-        for worker in workers:
-            kill(worker)
-        end = landed_to(path) + 10
-        workers = [started(kind, end) for kind in kinds]
-        for worker in workers:
-            finish(worker)
-    finally:
-        for worker in workers:
-            worker.kill()
+    end = kill_repeatedly(path, ["land", "land", "compact"], kills, random_seed)
     table = Table.open(path)
     check(table, end)
     vacuum(table, orphan_ms=-60_000, tombstone_ms=-60_000)

@@ -11,7 +11,7 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.delta.compaction import compact
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, PipelineConfig
 from sawlog.pipeline.landing.driver import dead_letter_retry
 from sawlog.pipeline.landing.driver.dead_letter_counts import DeadLetterCount, recorded_counts
 from sawlog.pipeline.landing.driver.dead_letter_retry import RetryResult, retry_dead_letters
@@ -185,7 +185,7 @@ def test_a_retry_infers_new_columns(broker: SawlogServer, topic: str, tmp_path: 
     assert rows == {0: (1, None), 1: (2, "new")}
 
 
-def _repaired(pipeline: Pipeline) -> RetryResult:
+def _repaired(pipeline: PipelineConfig) -> RetryResult:
     """Retry with records whose first bytes are left out."""
     (config,) = pipeline.landed
     as_records = dead_letter_retry._as_records

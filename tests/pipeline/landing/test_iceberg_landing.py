@@ -16,7 +16,7 @@ from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion
 from sawlog.pipeline.delta.table_path import StorageOptions, TablePath
 from sawlog.pipeline.iceberg.catalogs import CATALOG_FILE, CatalogConfig
 from sawlog.pipeline.iceberg.iceberg_table import IcebergTable, TableRef
-from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
 from sawlog.pipeline.landing.driver.landed_tables import open_table
 from sawlog.pipeline.landing.driver.preflight import check_landed
@@ -70,7 +70,7 @@ def values(first: int, count: int) -> list[bytes]:
     ]
 
 
-def assert_landed_once(bootstrap: str, topic: str, pipeline: Pipeline) -> None:
+def assert_landed_once(bootstrap: str, topic: str, pipeline: PipelineConfig) -> None:
     (config,) = pipeline.landed
     records = records_of(bootstrap, topic)
     rows = [((row["partition"], row["offset"]), row["id"]) for row in iceberg_rows(ref_of(config))]

@@ -12,9 +12,9 @@ from sawlog.pipeline.delta import read
 from sawlog.pipeline.delta.table import Table
 from support.pipeline.drivers import driving, run_to_the_end, uncommitted, version_of
 from support.pipeline.keyed_topics import (
-    KeyedLoad,
     assert_table_is_the_replay,
     changes,
+    keyed_load,
     send_keyed,
 )
 from support.pipeline.landing import create_topic, land, pipeline_file, pipeline_of, run_once
@@ -87,7 +87,7 @@ def test_two_drivers_and_one_killed_before_its_commit_leave_the_replay(tmp_path:
         create_topic(server.bootstrap, TOPIC, 3)
         file = pipeline_file(tmp_path, server.bootstrap, TABLE.format(topic=TOPIC, rows=3000))
         path = f"{tmp_path}/lake/t"
-        with driving(file) as one, driving(file) as other, KeyedLoad(server.bootstrap, TOPIC):
+        with driving(file) as one, driving(file) as other, keyed_load(server.bootstrap, TOPIC):
             wait_until(lambda: version_of(path) >= 8, one, other)
             conflict = "restarting from the offsets in the table"
             wait_until(lambda: conflict in one.output + other.output, one, other)

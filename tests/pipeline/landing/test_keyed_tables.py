@@ -13,7 +13,7 @@ from sawlog.pipeline.delta.compaction import compact
 from sawlog.pipeline.delta.errors import KeyConflict
 from sawlog.pipeline.delta.merge import MergedFiles, merge_changes
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, PipelineConfig
 from sawlog.pipeline.landing.driver import batch_commit
 from sawlog.pipeline.landing.driver.replay import resolve_replay_start, restore_to
 from sawlog.pipeline.landing.failures import LandingFailure
@@ -23,21 +23,21 @@ from support.pipeline.landing import create_topic, land_here, pipeline_of, rows_
 from support.server.broker_process import SawlogServer
 
 
-def keyed_pipeline(path: Path, bootstrap: str, topic: str, settings: str) -> Pipeline:
+def keyed_pipeline(path: Path, bootstrap: str, topic: str, settings: str) -> PipelineConfig:
     table = f"  t: {{topic: {topic}, mode: upsert, {settings}}}\n"
     return pipeline_of(path, bootstrap, table)
 
 
-def landed(pipeline: Pipeline, *columns: str) -> list[tuple[Any, ...]]:
+def landed(pipeline: PipelineConfig, *columns: str) -> list[tuple[Any, ...]]:
     land_here(pipeline)
     return sorted(tuple(row[name] for name in columns) for row in rows_of(the(pipeline).path))
 
 
-def the(pipeline: Pipeline) -> LandedTable:
+def the(pipeline: PipelineConfig) -> LandedTable:
     return pipeline.landed[0]
 
 
-def dead_letters(pipeline: Pipeline) -> list[tuple[int, str]]:
+def dead_letters(pipeline: PipelineConfig) -> list[tuple[int, str]]:
     return sorted((row["offset"], row["error"]) for row in rows_of(the(pipeline).dead_path))
 
 

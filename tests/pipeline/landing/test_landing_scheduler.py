@@ -3,15 +3,19 @@
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sawlog.client.admin.admin import Admin
 from sawlog.client.net.cluster import Cluster
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
+from sawlog.pipeline.landing.driver import landing_jobs
 from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
 from sawlog.pipeline.landing.driver.query_supervisor import Outcome
+from sawlog.pipeline.landing.planning.task_split import split_into_tasks
+from sawlog.pipeline.landing.planning.topic_poller import TopicPoller
 from sawlog.pipeline.landing.task.table_task import TableTask
 from support.pipeline.landing import RecordedEvents, create_topic, pipeline_of, send, values_in
 from support.pipeline.local_context import LocalContext
@@ -40,7 +44,7 @@ class World:
     def send(self, name: str, records: int) -> None:
         send(self.broker.bootstrap, f"{self.topic}-{name}", [b"x"] * records)
 
-    def run(self, pipeline: Pipeline | None = None, *, once: bool = True) -> list[Outcome]:
+    def run(self, pipeline: PipelineConfig | None = None, *, once: bool = True) -> list[Outcome]:
         context: object = LocalContext(self._job)
         wanted = pipeline or self.pipeline
         return run_pipeline(context, wanted, self.events, self.stop, once=once)  # type: ignore[arg-type]
@@ -94,6 +98,36 @@ def test_no_table_continues_without_spark(world: World) -> None:
     with pytest.raises(ConnectionRefusedError):
         world.run()
     assert world.rows() == [0, 0, 0]
+
+
+def test_no_table_continues_without_the_ends_of_its_topics(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that ends must not leave tables that wait for ever."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(TopicPoller, "poll", fail)
+    with pytest.raises(ZeroDivisionError):
+        world.run(once=False)
+
+
+def test_a_table_whose_batch_could_not_be_planned_is_retried(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [ZeroDivisionError("no cores")]
+
+    def split(*arguments: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return split_into_tasks(*arguments)
+
+    monkeypatch.setattr(landing_jobs, "split_into_tasks", split)
+    world.run()
+    assert world.rows() == [2, 2, 2]
+    (line,) = world.events.lines
+    assert line.endswith(": no cores; retrying")
 
 
 def test_a_job_in_flight_is_not_committed_after_the_stop(world: World) -> None:

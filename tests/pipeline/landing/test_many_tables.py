@@ -10,7 +10,7 @@ from sawlog.client.admin.admin import Admin, NewTopic
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.producer.producer import Producer
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
 from support.pipeline.drivers import Driver, driving, run_to_the_end, version_of
 from support.pipeline.landing import create_topic, pipeline_file, send, values_in
@@ -31,7 +31,7 @@ def server(tmp_path: Path) -> Iterator[SawlogServer]:
         yield started
 
 
-def pipeline_at(directory: Path, server: SawlogServer, tables: str) -> tuple[Path, Pipeline]:
+def pipeline_at(directory: Path, server: SawlogServer, tables: str) -> tuple[Path, PipelineConfig]:
     file = pipeline_file(directory, server.bootstrap, tables)
     return file, read_pipeline(str(file))
 

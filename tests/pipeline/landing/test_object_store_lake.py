@@ -30,8 +30,8 @@ from support.pipeline.landing import (
 from support.pipeline.landing_load import (
     TABLES,
     TOPIC,
-    Load,
     assert_tables_are_the_topic,
+    load,
     values,
 )
 from support.pipeline.s3_servers import ACCESS_KEY, SECRET_KEY, S3Server, store_options
@@ -212,7 +212,7 @@ def test_a_driver_killed_before_its_commit_and_a_store_that_stops_answering(
 def test_two_drivers_lose_and_duplicate_nothing(server: SawlogServer, lake: Lake) -> None:
     raw = lake.pipeline.landed[0]
     with driving(lake.file) as one, driving(lake.file) as other:
-        with Load(server.bootstrap):
+        with load(server.bootstrap):
             wait_until(lambda: version_of(raw.path) >= 3, one, other)
             wait_until(lambda: CONFLICT in one.output + other.output, one, other)
         assert one.terminate() == 0, one.output

@@ -11,7 +11,11 @@ import pytest
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.widening import widen_columns
-from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline, QueryTable
+from sawlog.pipeline.landing.configuration.pipeline_config import (
+    LandedTable,
+    PipelineConfig,
+    QueryTable,
+)
 from sawlog.pipeline.landing.driver.query_supervisor import QuerySupervisor
 from sawlog.pipeline.landing.driver.spark_session import register
 from sawlog.pipeline.landing.driver.sql_query import SqlQuery
@@ -60,7 +64,7 @@ class World:
         )  # fmt: skip
         tables = (*(source.config for source in self.sources), self.query)
         self.events = RecordedEvents()
-        pipeline = Pipeline("p.yaml", "127.0.0.1:1", str(directory), tables)
+        pipeline = PipelineConfig("p.yaml", "127.0.0.1:1", str(directory), tables)
         self.step = SqlQuery(spark, pipeline, self.query, self.events)
         self._watched = QuerySupervisor(self.step, self.events, threading.Event(), once=False)
         self._now_s = 0.0

@@ -13,7 +13,7 @@ from sawlog.client.consumer.consumer import AtOffset
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, PipelineConfig
 from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
 from sawlog.pipeline.landing.driver.pipeline_status import State, TableStatus, statuses
 from sawlog.pipeline.landing.driver.preflight import check_landed
@@ -65,7 +65,7 @@ class World:
         with Cluster(self.bootstrap) as cluster:
             assert not Admin(cluster).delete_topics([self.topic(name)])
 
-    def pipeline(self, *names: str, more: str = "") -> Pipeline:
+    def pipeline(self, *names: str, more: str = "") -> PipelineConfig:
         """A pipeline with these topics, or with all that match."""
         listed = ", ".join(self.topic(name) for name in names)
         topics = f"topics: [{listed}]" if names else f"topic_pattern: '{self.prefix}[.].*'"
@@ -81,7 +81,7 @@ class World:
         return {name: found.count(name) for name in sorted(set(found))}
 
     @contextmanager
-    def running(self, pipeline: Pipeline) -> Iterator[None]:
+    def running(self, pipeline: PipelineConfig) -> Iterator[None]:
         stop = threading.Event()
         context: object = LocalContext(lambda _: None)
 
@@ -96,12 +96,12 @@ class World:
             stop.set()
             thread.join()
 
-    def status(self, pipeline: Pipeline) -> TableStatus:
+    def status(self, pipeline: PipelineConfig) -> TableStatus:
         with Cluster(self.bootstrap) as cluster:
             (found,) = statuses(pipeline, cluster, lambda _: None)
         return found
 
-    def check(self, pipeline: Pipeline) -> str:
+    def check(self, pipeline: PipelineConfig) -> str:
         with Cluster(self.bootstrap) as cluster:
             return check_landed(cluster, pipeline.landed[0]).text
 

@@ -21,7 +21,7 @@ from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import TablePath
 from sawlog.pipeline.delta.widening import widen_columns
 from sawlog.pipeline.formats.landed_rows import RecordColumns
-from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, PipelineConfig
 from sawlog.pipeline.landing.driver.replay import (
     From,
     InvalidReplayStart,
@@ -300,7 +300,7 @@ def test_a_batch_is_bounded_by_rows_and_by_bytes(
     assert 9 <= len(landed[4:]) <= 12
 
 
-def set_back_to(pipeline: Pipeline, start: dict[int, int]) -> LandedTable:
+def set_back_to(pipeline: PipelineConfig, start: dict[int, int]) -> LandedTable:
     (table,) = pipeline.landed
     with Cluster(pipeline.brokers) as cluster:
         restore_to(cluster, table, resolve_replay_start(cluster, table, start))

@@ -9,7 +9,7 @@ import pytest
 from sawlog.client.admin.admin import Admin
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
 from support.pipeline.drivers import driving, kill_all, run_to_the_end, version_of
 from support.pipeline.landing import (
@@ -34,7 +34,7 @@ def server(tmp_path: Path) -> Iterator[SawlogServer]:
         yield started
 
 
-def pipeline_at(tmp_path: Path, server: SawlogServer, tables: str) -> tuple[Path, Pipeline]:
+def pipeline_at(tmp_path: Path, server: SawlogServer, tables: str) -> tuple[Path, PipelineConfig]:
     file = pipeline_file(tmp_path, server.bootstrap, tables)
     return file, read_pipeline(str(file))
 

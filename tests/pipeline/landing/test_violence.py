@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
 from support.pipeline.drivers import (
     Driver,
@@ -19,8 +19,8 @@ from support.pipeline.landing import create_topic, pipeline_file, records_of, se
 from support.pipeline.landing_load import (
     TABLES,
     TOPIC,
-    Load,
     assert_tables_are_the_topic,
+    load,
     values,
 )
 from support.process import wait_until
@@ -48,7 +48,7 @@ def file(tmp_path: Path, server: SawlogServer, request: pytest.FixtureRequest) -
 
 
 @pytest.fixture
-def pipeline(file: Path) -> Pipeline:
+def pipeline(file: Path) -> PipelineConfig:
     return read_pipeline(str(file))
 
 
@@ -58,14 +58,14 @@ def wait_for_files_to_commit(driver: Driver, table: LandedTable) -> None:
     wait_until(lambda: version_of(table.path) > since and bool(uncommitted(table.path)), driver)
 
 
-def wait_for_version(pipeline: Pipeline, version: int, *drivers: Driver) -> None:
+def wait_for_version(pipeline: PipelineConfig, version: int, *drivers: Driver) -> None:
     wait_until(lambda: min(version_of(t.path) for t in pipeline.landed) >= version, *drivers)
 
 
 @BOTH_FORMATS
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_batch_of_a_driver_killed_before_its_commit_lands_in_the_next_run(
-    server: SawlogServer, file: Path, pipeline: Pipeline, number: int
+    server: SawlogServer, file: Path, pipeline: PipelineConfig, number: int
 ) -> None:
     send(server.bootstrap, TOPIC, values(150_000))
     with driving(file) as driver:
@@ -76,7 +76,7 @@ def test_a_batch_of_a_driver_killed_before_its_commit_lands_in_the_next_run(
 
 
 def test_workers_killed_in_the_middle_of_their_tasks_are_replaced(
-    server: SawlogServer, file: Path, pipeline: Pipeline
+    server: SawlogServer, file: Path, pipeline: PipelineConfig
 ) -> None:
     send(server.bootstrap, TOPIC, values(90_000))
     with driving(file, "--once") as driver:
@@ -89,7 +89,7 @@ def test_workers_killed_in_the_middle_of_their_tasks_are_replaced(
 
 
 def test_a_landing_waits_for_a_broker_that_restarts(
-    server: SawlogServer, file: Path, pipeline: Pipeline
+    server: SawlogServer, file: Path, pipeline: PipelineConfig
 ) -> None:
     send(server.bootstrap, TOPIC, values(80_000))
     with driving(file) as driver:
@@ -110,12 +110,12 @@ def test_a_landing_waits_for_a_broker_that_restarts(
     "file", ["delta", pytest.param("iceberg", marks=pytest.mark.soak)], indirect=True
 )
 def test_two_drivers_lose_and_duplicate_nothing(
-    server: SawlogServer, file: Path, pipeline: Pipeline
+    server: SawlogServer, file: Path, pipeline: PipelineConfig
 ) -> None:
     """With a concurrent producer."""
     raw = pipeline.landed[0]
     with driving(file) as one, driving(file) as other:
-        with Load(server.bootstrap):
+        with load(server.bootstrap):
             wait_until(lambda: version_of(raw.path) >= 8, one, other)
             # Until both drivers have landed batches, and one came second at least once.
             wait_until(lambda: CONFLICT in one.output + other.output, one, other)

@@ -2,13 +2,13 @@
 
 import json
 import random
-import threading
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any
 
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.producer.producer import Producer
 from support.pipeline.landing import records_of, rows_of
+from support.pipeline.topic_load import TopicLoad
 
 Json = Mapping[str, Any] | bytes | None
 Record = tuple[Json | str | int, Json]  # key, value
@@ -39,30 +39,14 @@ def changes(count: int, first: int, partition: int) -> list[Record]:
     return found
 
 
-class KeyedLoad:
-    """A producer of about two thousand changes per second in three partitions, until stopped."""
+def keyed_load(bootstrap: str, topic: str) -> TopicLoad:
+    """A producer of about two thousand changes per second in three partitions."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self._bootstrap = bootstrap
-        self._topic = topic
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work)
+    def send_round(number: int) -> None:
+        for partition in range(3):
+            send_keyed(bootstrap, topic, changes(70, number * 70, partition), partition)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _work(self) -> None:
-        first = 0
-        while not self._stop.wait(0.1):
-            for partition in range(3):
-                records = changes(70, first, partition)
-                send_keyed(self._bootstrap, self._topic, records, partition)
-            first += 70
+    return TopicLoad(send_round)
 
 
 def assert_table_is_the_replay(bootstrap: str, topic: str, path: str) -> None:

@@ -17,7 +17,7 @@ from sawlog.client.producer.producer import Producer
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import NO_OPTIONS, TablePath
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
 from sawlog.pipeline.landing.driver.batch_commit import LandingCommitter
 from sawlog.pipeline.landing.driver.driver_records import RunState
@@ -97,17 +97,19 @@ def pipeline_file(
 
 def pipeline_of(
     directory: Path, bootstrap: str, tables: str, lake: TablePath | None = None
-) -> Pipeline:
+) -> PipelineConfig:
     return read_pipeline(str(pipeline_file(directory, bootstrap, tables, lake=lake)))
 
 
-def run_once(spark: "SparkSession", pipeline: Pipeline) -> tuple[list[Outcome], RecordedEvents]:
+def run_once(
+    spark: "SparkSession", pipeline: PipelineConfig
+) -> tuple[list[Outcome], RecordedEvents]:
     register(spark)
     events = RecordedEvents()
     return run_pipeline(spark.sparkContext, pipeline, events, threading.Event(), once=True), events
 
 
-def land(spark: "SparkSession", pipeline: Pipeline) -> RecordedEvents:
+def land(spark: "SparkSession", pipeline: PipelineConfig) -> RecordedEvents:
     """Run once; all tables must succeed."""
     outcomes, events = run_once(spark, pipeline)
     assert [outcome for outcome in outcomes if outcome.failure] == [], events.lines
@@ -151,7 +153,7 @@ def records_of(bootstrap: str, topic: str) -> list[tuple[Place, bytes | None]]:
     return sorted(found, key=lambda entry: entry[0])
 
 
-def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[LandedBatch]:
+def land_here(pipeline: PipelineConfig, *, tasks: int = 2) -> list[LandedBatch]:
     """Land a table in this process, batch by batch, without Spark."""
     landed: list[LandedBatch] = []
     for config in pipeline.landed:

@@ -1,12 +1,11 @@
 """Records of which some are malformed, a producer of them, and what must have landed."""
 
 import json
-import threading
 from collections.abc import Iterator
-from typing import Self
 
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
 from support.pipeline.landing import records_of, rows_of, send, values_in
+from support.pipeline.topic_load import TopicLoad
 from support.server.broker_process import SawlogServer
 
 TOPIC = "logs"
@@ -22,33 +21,15 @@ def values(count: int, first: int = 0) -> Iterator[bytes]:
         yield b"{broken %d" % number if number % 7 == 0 else json.dumps({"id": number}).encode()
 
 
-class Load:
-    """A producer of about two thousand records per second, until stopped.
+def load(bootstrap: str) -> TopicLoad:
+    """A producer of about two thousand records per second.
 
     A faster one would leave a backlog on a busy machine that takes longer to land than the test.
     """
-
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _work(self) -> None:
-        first = 0
-        while not self._stop.wait(0.1):
-            send(self._bootstrap, TOPIC, values(200, first))
-            first += 200
+    return TopicLoad(lambda number: send(bootstrap, TOPIC, values(200, number * 200)))
 
 
-def assert_tables_are_the_topic(server: SawlogServer, pipeline: Pipeline) -> None:
+def assert_tables_are_the_topic(server: SawlogServer, pipeline: PipelineConfig) -> None:
     raw, parsed = pipeline.landed
     records = records_of(server.bootstrap, TOPIC)
     assert values_in(raw.path) == records

@@ -54,11 +54,14 @@ class Snapshot:
         self.committed_ms: int | None = None
 
     def apply(self, version: int, actions: Iterable[Action]) -> None:
+        """Apply the actions of a version. Raises UnsupportedProtocol, also if it is called again:
+        the snapshot does not pass a version that this writer must not follow.
+        """
         for action in actions:
             for kind, body in action.items():
                 self._apply_one(kind, body)
-        self.version = version
         _check_protocol(self.protocol)
+        self.version = version
 
     def expire_tombstones(self, before_ms: int) -> None:
         """Drop tombstones older than `before_ms`, as a checkpoint does."""

@@ -3,19 +3,21 @@
 Bad values have a reason.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
 from sawlog.pipeline.formats.parsed import (
     KINDS,
     BadRow,
+    ColumnRules,
     Format,
     FormatError,
     Parsed,
     Parser,
     check_options,
 )
+from sawlog.pipeline.formats.spark_types import plain_schema
 
 __all__ = ["KINDS", "BadRow", "Format", "FormatError", "Parsed", "Parser", "parser", "parser_input"]
 
@@ -38,14 +40,9 @@ def parser(
     columns of an earlier pass over the same values and must not grow. `generated` are column names,
     in lower case, that fields cannot have. Raises FormatError for an invalid format or schema.
     """
+    columns = ColumnRules(plain_schema(known or pa.schema([])), infer, columns_are_final, generated)
     if is_framed(format_):
-        return _framed_parser(
-            format_,
-            known,
-            infer=infer,
-            columns_are_final=columns_are_final,
-            generated=generated,
-        )
+        return _framed_parser(format_, columns)
     match format_.kind:
         case "raw":
             check_options(format_, {})
@@ -53,15 +50,9 @@ def parser(
         case "json":
             from sawlog.pipeline.formats.json_format import JsonParser
 
-            if not infer and (known is None or not len(known)):
+            if not infer and not len(columns.known):
                 raise FormatError("format json needs a schema, or `infer`")
-            return JsonParser(
-                format_,
-                known,
-                infer=infer,
-                columns_are_final=columns_are_final,
-                generated=generated,
-            )
+            return JsonParser(format_, columns)
         case "protobuf":
             from sawlog.pipeline.formats.protobuf_format import ProtobufParser
 
@@ -91,25 +82,14 @@ def parser_input(format_: Format, records: pa.RecordBatch) -> pa.Array:
     return registry_framing.parser_input(records)
 
 
-def _framed_parser(
-    format_: Format,
-    known: pa.Schema | None,
-    *,
-    infer: bool,
-    columns_are_final: bool,
-    generated: Collection[str],
-) -> Parser:
+def _framed_parser(format_: Format, columns: ColumnRules) -> Parser:
     if format_.kind == "json":
         from sawlog.pipeline.formats.framed_json import FramedJsonParser
 
-        make: Callable[..., Parser] = FramedJsonParser
-    else:
-        from sawlog.pipeline.formats.registry_format import RegistryParser
+        return FramedJsonParser(format_, columns)
+    from sawlog.pipeline.formats.registry_format import RegistryParser
 
-        make = RegistryParser
-    return make(
-        format_, known, infer=infer, columns_are_final=columns_are_final, generated=generated
-    )
+    return RegistryParser(format_, columns)
 
 
 def _raw(values: pa.Array) -> Iterator[Parsed]:

@@ -62,7 +62,8 @@ class AvroParser:
             except NotARecord as refused:
                 bad[row] = str(refused)
         rows, wrong = self._decoder.batch(records)
-        batch, _ = fit_columns(rows, self._known, strict=False)
+        batch, misfits = fit_columns(rows, self._known, strict=False)
+        assert not misfits, misfits  # the schema has the types of the columns
         bad |= {kept[at]: reason for at, reason in wrong.items()}
         yield parsed_rows(batch, bad, len(values))
 

@@ -8,6 +8,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
@@ -26,6 +27,7 @@ _JSON = (
     b'{"broken',
 )
 _CSV = (b"1,1.5,x,true,2025-01-31T12:00:00Z", b'2,-2.5,"a ""b""",false,', b"broken")
+_POLL_S = 0.1
 _DDL = "a BIGINT, b DOUBLE, c STRING, d BOOLEAN, e TIMESTAMP"
 
 
@@ -35,13 +37,13 @@ def is_compiled(kinds: Sequence[str]) -> bool:
 
 
 @contextmanager
-def compiled_meanwhile(kinds: Sequence[str]) -> Iterator[Callable[[], bool]]:
+def compiled_meanwhile(kinds: Sequence[str]) -> Iterator[Callable[[threading.Event], None]]:
     """Compile the kernels of these formats in a child process during the block, if necessary.
 
-    Yields a function that tells whether that goes on.
+    Yields a function that waits for the end of that, or for the event.
     """
     if is_compiled(kinds):
-        yield lambda: False
+        yield lambda _: None
         return
     child = subprocess.Popen(
         [sys.executable, "-m", "sawlog.pipeline.formats.compile_ahead", *kinds],
@@ -49,8 +51,13 @@ def compiled_meanwhile(kinds: Sequence[str]) -> Iterator[Callable[[], bool]]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+
+    def wait(stop: threading.Event) -> None:
+        while child.poll() is None and not stop.wait(_POLL_S):
+            pass
+
     try:
-        yield lambda: child.poll() is None
+        yield wait
     finally:
         child.kill()
         child.wait()

@@ -4,19 +4,23 @@ With a registry the schemas give the types of the columns, and fields that no sc
 inferred. Without one the framing is removed, and its id means nothing.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from sawlog.pipeline.formats.json_format import JsonParser
 from sawlog.pipeline.formats.json_schema_columns import from_json_schema
-from sawlog.pipeline.formats.parsed import BadRow, Format, Parsed, check_options
-from sawlog.pipeline.formats.registry_framing import Frames, read_frames, schema_words, split_input
+from sawlog.pipeline.formats.parsed import BadRow, ColumnRules, Format, Parsed, check_options
+from sawlog.pipeline.formats.registry_framing import (
+    Frames,
+    read_frames,
+    schema_of_kind,
+    split_input,
+)
 from sawlog.pipeline.formats.schema_inference import merge
-from sawlog.pipeline.formats.spark_types import plain_schema
 from sawlog.pipeline.formats.value_buffers import values_of
-from sawlog.pipeline.registry.registry_client import SchemaId, UnknownSchema, registry_client
+from sawlog.pipeline.registry.registry_client import SchemaId, registry_client
 
 _ENCODINGS = ("plain", "confluent")
 
@@ -24,35 +28,15 @@ _ENCODINGS = ("plain", "confluent")
 class FramedJsonParser:
     """Removes the framing of values and parses the rest as JSON."""
 
-    def __init__(
-        self,
-        format_: Format,
-        known: pa.Schema | None,
-        *,
-        infer: bool,
-        columns_are_final: bool,
-        generated: Collection[str],
-    ) -> None:
+    def __init__(self, format_: Format, columns: ColumnRules) -> None:
         check_options(format_, {"encoding": _ENCODINGS})
         url = format_.registry
         self._client = None if url is None else registry_client(url)
-        self._known = plain_schema(known or pa.schema([]))
-        self._columns = self._known
-        self._infer = infer
-        self._columns_are_final = columns_are_final
-        self._generated = generated
+        self._known = columns.known
+        self._columns = columns
         self._schemas: dict[SchemaId, pa.Schema | str] = {}
         self._format = Format("json", {}, None, format_.epoch_millis, format_.hinted_bigints)
-        self._parser = self._new_parser()
-
-    def _new_parser(self) -> JsonParser:
-        return JsonParser(
-            self._format,
-            self._columns,
-            infer=self._infer,
-            columns_are_final=self._columns_are_final,
-            generated=self._generated,
-        )
+        self._parser = JsonParser(self._format, columns)
 
     def __call__(self, values: pa.Array) -> Iterator[Parsed]:
         values, headers = split_input(values)
@@ -84,19 +68,15 @@ class FramedJsonParser:
         if found is None:
             found = self._schemas[schema_id] = self._fetch(schema_id)
             schemas = [one for one in self._schemas.values() if isinstance(one, pa.Schema)]
-            columns = merge(self._known, *schemas).schema
-            if columns != self._columns and not self._columns_are_final:
-                self._columns = columns
-                self._parser = self._new_parser()
+            merged = merge(self._known, *schemas).schema
+            if merged != self._columns.known and not self._columns.are_final:
+                self._columns = self._columns._replace(known=merged)
+                self._parser = JsonParser(self._format, self._columns)
         return found
 
     def _fetch(self, schema_id: SchemaId) -> pa.Schema | str:
         assert self._client is not None
-        words = schema_words(schema_id)
-        try:
-            schema = self._client.schema(schema_id)
-        except UnknownSchema as error:
-            return f"{words}: {error}"
-        if schema.kind != "JSON":
-            return f"{words} is of type {schema.kind}, expected json"
-        return from_json_schema(schema.text, schema.references, self._generated)
+        schema = schema_of_kind(self._client, schema_id, "json")
+        if isinstance(schema, str):
+            return schema
+        return from_json_schema(schema.text, schema.references, self._columns.generated)

@@ -6,7 +6,6 @@ values; a field that is always null gets no column.
 """
 
 import math
-from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
 
@@ -29,6 +28,7 @@ from sawlog.pipeline.formats.json_slots import (
     texts_of,
     validity,
 )
+from sawlog.pipeline.formats.parsed import ColumnRules, Format
 from sawlog.pipeline.formats.spark_types import (
     END_S,
     FIRST_S,
@@ -70,26 +70,19 @@ class TooWide(Exception):
 class FieldIndexes:
     """The field indexes of all nesting levels, kept between calls."""
 
-    def __init__(
-        self,
-        infer: bool,
-        columns_are_final: bool,
-        generated: Collection[str],
-        epoch_millis: Collection[str] = (),
-        hinted_bigints: Collection[str] = (),
-    ) -> None:
-        self.infer = infer
-        self.columns_are_final = columns_are_final  # a value that needs a new one does not fit
-        self.generated = generated
-        self.epoch_millis = epoch_millis  # the paths of timestamps from milliseconds
-        self.hinted_bigints = hinted_bigints  # the paths of integers that never become doubles
+    def __init__(self, format_: Format, columns: ColumnRules) -> None:
+        self.infer = columns.infer
+        self.columns_are_final = columns.are_final
+        self.epoch_millis = frozenset(format_.epoch_millis)
+        self.hinted_bigints = frozenset(format_.hinted_bigints)
         self.budget = FieldBudget()
+        self._generated = columns.generated
         self._by_path: dict[str, tuple[pa.DataType | None, FieldIndex]] = {}
 
     def at(self, path: str, type_: pa.DataType | None) -> FieldIndex:
         known, index = self._by_path.get(path, (None, None))
         if index is None or known != type_:
-            name = column_name if path else partial(field_column, generated=self.generated)
+            name = column_name if path else partial(field_column, generated=self._generated)
             index = FieldIndex(name, self.infer, self.budget)
             index.add_columns(list(type_) if type_ is not None else [])
             self._by_path[path] = (type_, index)

@@ -6,7 +6,7 @@ is `plain` here; `framed_json.py` has the other.
 """
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,7 @@ from sawlog.pipeline.formats import json_kernels
 from sawlog.pipeline.formats.json_columns import Builder, FieldIndexes, TooWide
 from sawlog.pipeline.formats.json_fields import MAX_NEW_FIELDS, FieldIndex
 from sawlog.pipeline.formats.json_slots import empty_slots, empty_unknown, texts_of
-from sawlog.pipeline.formats.parsed import BadRow, Format, Parsed, check_options
-from sawlog.pipeline.formats.spark_types import plain_schema
+from sawlog.pipeline.formats.parsed import BadRow, ColumnRules, Format, Parsed, check_options
 from sawlog.pipeline.formats.value_buffers import Values, values_of
 
 _MAX_SLOTS = (64 << 20) // 9
@@ -59,26 +58,11 @@ _WITHOUT_PLACE = (grammar.NO_VALUE, grammar.EMPTY)
 class JsonParser:
     """Keys are remembered between calls; inferred types are not."""
 
-    def __init__(
-        self,
-        format_: Format,
-        known: pa.Schema | None,
-        *,
-        infer: bool,
-        columns_are_final: bool,
-        generated: Collection[str],
-    ) -> None:
+    def __init__(self, format_: Format, columns: ColumnRules) -> None:
         check_options(format_, {"encoding": ("plain",)})
-        columns = plain_schema(known or pa.schema([]))
-        self._indexes = FieldIndexes(
-            infer,
-            columns_are_final,
-            generated,
-            frozenset(format_.epoch_millis),
-            frozenset(format_.hinted_bigints),
-        )
-        self._known = columns
-        self._index = self._indexes.at("", pa.struct(list(columns)))
+        self._indexes = FieldIndexes(format_, columns)
+        self._known = columns.known
+        self._index = self._indexes.at("", pa.struct(list(columns.known)))
 
     def __call__(self, values: pa.Array) -> Iterator[Parsed]:
         return self.parse(values_of(values))

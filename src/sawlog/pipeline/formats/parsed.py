@@ -35,6 +35,21 @@ class Format:
     hinted_bigints: Sequence[str] = ()
 
 
+class ColumnRules(NamedTuple):
+    """The columns of a table while values are parsed, and whether values may add to them.
+
+    Without `infer` there are only the known columns. With it, new fields become columns with
+    inferred types, unless `are_final`: then a value that needs a new column is a bad row, because
+    `known` has the columns of an earlier pass over the same values. `generated` are column names,
+    in lower case, that fields cannot have.
+    """
+
+    known: pa.Schema  # of plain types
+    infer: bool
+    are_final: bool = False
+    generated: Collection[str] = ()
+
+
 class BadRow(NamedTuple):
     row: int
     """The index in the part."""

@@ -5,7 +5,7 @@ fields to the table. Options of avro: `schema`, the text of an .avsc file to whi
 resolved instead.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,20 +15,20 @@ import pyarrow as pa
 
 from sawlog.pipeline.formats.column_fit import fit_columns
 from sawlog.pipeline.formats.decoded import Decoder, kept_rows, parsed_rows, without_rows
-from sawlog.pipeline.formats.parsed import Format, FormatError, Parsed, check_options
+from sawlog.pipeline.formats.parsed import ColumnRules, Format, FormatError, Parsed, check_options
 from sawlog.pipeline.formats.registry_framing import (
     Frames,
     message_indexes,
     read_frames,
+    schema_of_kind,
     schema_words,
     split_input,
 )
 from sawlog.pipeline.formats.schema_inference import merge
-from sawlog.pipeline.formats.spark_types import field_column, plain_schema
+from sawlog.pipeline.formats.spark_types import field_column
 from sawlog.pipeline.registry.registry_client import (
     RegisteredSchema,
     SchemaId,
-    UnknownSchema,
     registry_client,
 )
 
@@ -54,25 +54,14 @@ class _Writer(NamedTuple):
 class RegistryParser:
     """Reads values in Confluent's framing; a value of an unknown schema is a bad row."""
 
-    def __init__(
-        self,
-        format_: Format,
-        known: pa.Schema | None,
-        *,
-        infer: bool,
-        columns_are_final: bool,
-        generated: Collection[str],
-    ) -> None:
+    def __init__(self, format_: Format, columns: ColumnRules) -> None:
         assert format_.registry is not None, format_
         check_options(format_, {"schema": None, "encoding": _ENCODINGS})
         self._kind = format_.kind
         self._client = registry_client(format_.registry)
         self._reader = format_.options.get("schema")
-        self._known = plain_schema(known or pa.schema([]))
-        self._columns = self._known
-        self._grows = infer and not columns_are_final
-        self._infer = infer
-        self._generated = generated
+        self._rules = columns
+        self._columns = columns.known
         self._writers: dict[tuple[SchemaId, Indexes], _Writer | str] = {}
 
     def __call__(self, values: pa.Array) -> Iterator[Parsed]:
@@ -94,7 +83,7 @@ class RegistryParser:
                     for at, reason in decoded.bad.items()}  # fmt: skip
             places = places[kept_rows(len(places), decoded.bad)]
             sent = decoded.rows.rename_columns(writer.columns.names)
-            batch, misfits = fit_columns(sent, self._columns, strict=self._infer)
+            batch, misfits = fit_columns(sent, self._columns, strict=self._rules.infer)
             bad |= {int(places[at]): reason for at, reason in misfits.items()}
             batches.append(without_rows(batch, misfits))
             rows.append(places[kept_rows(len(places), misfits)])
@@ -133,18 +122,16 @@ class RegistryParser:
         if writer is None:
             writer = self._new_writer(schema_id, indexes)
             self._writers[schema_id, indexes] = writer
-            if self._grows:
+            if self._rules.infer and not self._rules.are_final:
                 found = [one.columns for one in self._writers.values() if isinstance(one, _Writer)]
-                self._columns = merge(self._known, *found).schema
+                self._columns = merge(self._rules.known, *found).schema
         return writer
 
     def _new_writer(self, schema_id: SchemaId, indexes: Indexes) -> _Writer | str:
-        try:
-            schema = self._client.schema(schema_id, _WIRE_FORMATS[self._kind])
-        except UnknownSchema as error:
-            return f"{schema_words(schema_id)}: {error}"
-        if schema.kind != self._kind.upper():
-            return f"{schema_words(schema_id)} is of type {schema.kind}, expected {self._kind}"
+        wire_format = _WIRE_FORMATS[self._kind]
+        schema = schema_of_kind(self._client, schema_id, self._kind, wire_format)
+        if isinstance(schema, str):
+            return schema
         try:
             decoder = _decoder(self._kind, schema, indexes, self._reader)
             return _Writer(decoder, self._named(decoder.columns))
@@ -156,8 +143,9 @@ class RegistryParser:
 
     def _named(self, columns: pa.Schema) -> pa.Schema:
         """Columns with other names than generated partition columns."""
+        generated = self._rules.generated
         names = [
-            field_column(part.name, self._generated) if part.name.lower() in self._generated
+            field_column(part.name, generated) if part.name.lower() in generated
             else part.name
             for part in columns
         ]  # fmt: skip

@@ -14,7 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sawlog.pipeline.formats.value_buffers import Values, values_of
-from sawlog.pipeline.registry.registry_client import SchemaId
+from sawlog.pipeline.registry.registry_client import (
+    RegisteredSchema,
+    RegistryClient,
+    SchemaId,
+    UnknownSchema,
+)
 
 VALUE_HEADER = "__value_schema_id"
 ID_BYTES, GUID_BYTES = 5, 17
@@ -81,6 +86,19 @@ def read_frames(values: pa.Array, headers: pa.Array | None) -> Frames:
 def schema_words(schema_id: SchemaId) -> str:
     """How reasons name a schema."""
     return f"schema {'id' if isinstance(schema_id, int) else 'GUID'} {schema_id}"
+
+
+def schema_of_kind(
+    client: RegistryClient, schema_id: SchemaId, kind: str, wire_format: str = ""
+) -> RegisteredSchema | str:
+    """The schema of a value of this format, or why the value is a bad row."""
+    try:
+        schema = client.schema(schema_id, wire_format)
+    except UnknownSchema as error:
+        return f"{schema_words(schema_id)}: {error}"
+    if schema.kind != kind.upper():
+        return f"{schema_words(schema_id)} is of type {schema.kind}, expected {kind}"
+    return schema
 
 
 def message_indexes(data: bytes, start: int) -> tuple[tuple[int, ...], int] | None:

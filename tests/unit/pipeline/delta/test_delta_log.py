@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from sawlog.pipeline.delta import table as tables
 from sawlog.pipeline.delta.compaction import compact
 from sawlog.pipeline.delta.delta_log import TOMBSTONE_RETENTION_MS, Action, DeltaLog, Snapshot
-from sawlog.pipeline.delta.errors import CorruptLog, TableNotFound
+from sawlog.pipeline.delta.errors import CorruptLog, TableNotFound, UnsupportedProtocol
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_storage import LOG
 from support.pipeline.tables import PIPELINE, at, contents, expected, land, new_table
@@ -153,6 +153,19 @@ def test_a_log_entry_that_is_not_json_is_named(tmp_path: Path) -> None:
     (tmp_path / "t" / LOG / f"{3:020}.json").write_bytes(b'{"add": {"pa')
     with pytest.raises(CorruptLog, match=r"0003\.json is not a log entry"):
         DeltaLog(table.storage).snapshot()
+
+
+def test_a_handle_never_passes_a_version_with_another_protocol(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    newer = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7}}
+    assert table.log.append(1, [newer])
+    for _ in range(2):
+        with pytest.raises(UnsupportedProtocol):
+            table.refresh()
+        with pytest.raises(UnsupportedProtocol):
+            land(table, 0, 0, 5)
+    assert table.version == 0
+    assert DeltaLog(table.storage).versions() == [0, 1]
 
 
 def test_multi_part_checkpoints_are_read_if_complete(tmp_path: Path) -> None:

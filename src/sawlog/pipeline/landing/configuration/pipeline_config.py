@@ -135,7 +135,7 @@ def delta_paths(table: Table) -> list[TablePath]:
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class PipelineConfig:
     """The content of a pipeline file."""
 
     file: str

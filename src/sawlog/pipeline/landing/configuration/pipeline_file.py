@@ -67,7 +67,7 @@ from sawlog.pipeline.landing.configuration.pipeline_config import (
     CommitBounds,
     LandedTable,
     Maintenance,
-    Pipeline,
+    PipelineConfig,
     QueryTable,
     Table,
 )
@@ -111,27 +111,27 @@ class Places(NamedTuple):
     table_format: str = DELTA
 
 
-def read_pipeline(path: str) -> Pipeline:
+def read_pipeline(path: str) -> PipelineConfig:
     """Read the file. Raises OSError, or BadPipelineFile with all problems."""
     return parse_pipeline(path, Path(path).read_text(encoding="utf-8", errors="replace"))
 
 
 def parse_pipeline(
     file: str, content: str, environment: Mapping[str, str] = os.environ
-) -> Pipeline:
+) -> PipelineConfig:
     """Parse the text; relative paths in it are relative to the directory of `file`."""
     problems, node = yaml_nodes.parse(file, content, environment)
     return _pipeline(problems, node, Path(file).resolve())
 
 
-def pipeline_from_objects(content: Mapping[str, object], directory: str) -> Pipeline:
+def pipeline_from_objects(content: Mapping[str, object], directory: str) -> PipelineConfig:
     """Read the content of a file from Python objects. Raises BadPipelineFile, whose problems name
     the keys."""
     problems, node = yaml_nodes.represent(content)
     return _pipeline(problems, node, Path(directory).resolve() / "pipeline")
 
 
-def _pipeline(problems: Problems, node: "yaml.MappingNode", file: Path) -> Pipeline:
+def _pipeline(problems: Problems, node: "yaml.MappingNode", file: Path) -> PipelineConfig:
     top = Section(problems, node, "the file")
     directory = file.parent
     brokers = top.need("brokers", _brokers, "")
@@ -154,7 +154,7 @@ def _pipeline(problems: Problems, node: "yaml.MappingNode", file: Path) -> Pipel
             " in a directory: name one that lasts, checkpoints: DIRECTORY"
         )  # fmt: skip
     problems.raise_if_any()
-    return Pipeline(str(file), brokers, lake, tuple(tables), spark, maintain)
+    return PipelineConfig(str(file), brokers, lake, tuple(tables), spark, maintain)
 
 
 def _maintain(top: Section) -> Maintenance | None:

@@ -31,7 +31,7 @@ from sawlog.pipeline.landing.driver.dead_letters import (
     revert_dead_letters,
 )
 from sawlog.pipeline.landing.driver.events import LandedBatch
-from sawlog.pipeline.landing.driver.landed_tables import LandingTable, widen_columns
+from sawlog.pipeline.landing.driver.landed_tables import widen_columns
 from sawlog.pipeline.landing.driver.schema_merge import distinct_schemas, merge_task_schemas
 from sawlog.pipeline.landing.driver.table_setup import PreparedTable
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure, tagged_failures
@@ -96,8 +96,7 @@ class LandingCommitter:
         ends = {partition: span.end for partition, span in spans.items()}
         self._commit_to_group(ends)
         if not isinstance(done, CommittedVersion):
-            for report in fitting:
-                _discard(self._table, self._dead, report)
+            self._discard(fitting)
             return None
         landed = LandedBatch(
             done.version,
@@ -258,9 +257,16 @@ class LandingCommitter:
             context, self._parameters, schema, [reports[place] for place in places],
             columns_are_final=columns_are_final,
         )  # fmt: skip
+        self._discard([reports[place] for place in places])
         for place, report in zip(places, renewed, strict=True):
-            _discard(self._table, self._dead, reports[place])
             reports[place] = report
+
+    def _discard(self, reports: Sequence[TaskReport]) -> None:
+        """Delete the files of tasks whose ranges were parsed again, or had landed already."""
+        self._table.delete_uncommitted(
+            [file for report in reports for file in (*report.files, *report.delete_files)]
+        )
+        self._dead.delete_uncommitted(dead_letter_files(reports))
 
 
 def parse_again(
@@ -306,8 +312,3 @@ def _tagged(work: Callable[[MergeTask], str]) -> Callable[[MergeTask], str]:
             return work(task)
 
     return tagged
-
-
-def _discard(table: LandingTable, dead: Table, report: TaskReport) -> None:
-    table.delete_uncommitted([*report.files, *report.delete_files])
-    dead.delete_uncommitted(report.dead_files)

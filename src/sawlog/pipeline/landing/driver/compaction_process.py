@@ -10,12 +10,12 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Self
 
 import pyarrow as pa
 
 from sawlog.pipeline.delta.compaction import compact_tiers
-from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.table_path import TablePath
 
 _LOWEST_PRIORITY = 19
@@ -41,6 +41,7 @@ class CompactionProcess:
     """A running child; iterate over the results. It is killed at the end of the block."""
 
     def __init__(self, tasks: Sequence[CompactionTask]) -> None:
+        self._tasks = list(tasks)
         self._child = subprocess.Popen(
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
@@ -48,9 +49,11 @@ class CompactionProcess:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for the driver
         )
+        self._was_killed = False
         assert self._child.stdin is not None
-        with self._child.stdin as stdin:
-            pickle.dump(list(tasks), stdin)
+        # A child that has exited already is found by its exit code.
+        with suppress(BrokenPipeError), self._child.stdin as stdin:
+            pickle.dump(self._tasks, stdin)
 
     def __enter__(self) -> Self:
         return self
@@ -63,12 +66,19 @@ class CompactionProcess:
 
     def kill(self) -> None:
         """End it in the middle of a merge; its files are vacuumed later."""
+        self._was_killed = True
         self._child.kill()
 
     def __iter__(self) -> Iterator[Compacted]:
+        """The results; a child that dies of itself leaves an error for the table it was at."""
         assert self._child.stdout is not None
+        left = [task.name for task in self._tasks]
         for line in self._child.stdout:
+            left.pop(0)
             yield Compacted(*json.loads(line))
+        code = self._child.wait()
+        if left and not self._was_killed:
+            yield Compacted(left[0], error=f"the process ended with exit code {code}")
 
 
 def run_tasks(tasks: Sequence[CompactionTask]) -> Iterator[Compacted]:
@@ -76,8 +86,8 @@ def run_tasks(tasks: Sequence[CompactionTask]) -> Iterator[Compacted]:
     for name, path, small_files, target_bytes in tasks:
         try:
             done = compact_tiers(path, small_files, target_bytes)
-        except (TableError, OSError) as error:
-            yield Compacted(name, error=str(error))
+        except Exception as error:
+            yield Compacted(name, error=str(error) or type(error).__name__)
         else:
             yield Compacted(name, done.files_before, done.files_after)
 

@@ -15,7 +15,7 @@ from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import TablePath
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     Maintenance,
-    Pipeline,
+    PipelineConfig,
     appends_rows,
     delta_paths,
 )
@@ -29,7 +29,7 @@ _LAST_WAIT_S = 5.0
 class CompactionSchedule(EventForwarder):
     """Implements Events. Compacts while the block lasts, if `maintain` is not off."""
 
-    def __init__(self, pipeline: Pipeline, events: Events) -> None:
+    def __init__(self, pipeline: PipelineConfig, events: Events) -> None:
         super().__init__(events)
         # An upsert rewrites files, and would conflict with a compaction.
         self._tables = {table.name: table for table in pipeline.tables if appends_rows(table)}
@@ -38,7 +38,7 @@ class CompactionSchedule(EventForwarder):
         self._seen: set[str] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._child: CompactionProcess | None = None
+        self._children: set[CompactionProcess] = set()  # of `finish`, and of the thread
         self._thread = threading.Thread(target=self._run_loop, name="sawlog-compact", daemon=True)
 
     def __enter__(self) -> Self:
@@ -48,9 +48,7 @@ class CompactionSchedule(EventForwarder):
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        with self._lock:
-            if self._child is not None:
-                self._child.kill()
+        self._kill_children()
         if self._settings is not None:
             self._thread.join(_LAST_WAIT_S)
 
@@ -63,7 +61,7 @@ class CompactionSchedule(EventForwarder):
     def finish(self) -> None:
         """Compact what a run with `--once` has left, for a minute at most."""
         if self._settings is not None:
-            timer = threading.Timer(_FINISH_S, self._stop_child)
+            timer = threading.Timer(_FINISH_S, self._kill_children)
             timer.start()
             try:
                 self._compact(self._settings, self._due(most=0))
@@ -100,7 +98,7 @@ class CompactionSchedule(EventForwarder):
             return
         with CompactionProcess(tasks) as child:
             with self._lock:
-                self._child = child
+                self._children.add(child)
                 if self._stop.is_set():  # it was set before the child was known
                     child.kill()
             for done in child:
@@ -111,12 +109,12 @@ class CompactionSchedule(EventForwarder):
                         done.name, f"compacted {done.files_before} files into {done.files_after}"
                     )
             with self._lock:
-                self._child = None
+                self._children.remove(child)
 
-    def _stop_child(self) -> None:
+    def _kill_children(self) -> None:
         with self._lock:
-            if self._child is not None:
-                self._child.kill()
+            for child in self._children:
+                child.kill()
 
 
 def _has_groups(path: TablePath, settings: Maintenance) -> bool:

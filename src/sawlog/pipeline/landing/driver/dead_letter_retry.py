@@ -30,7 +30,7 @@ from sawlog.pipeline.delta.table import Table, add_actions, schema_actions, tran
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     RECORDS,
     LandedTable,
-    Pipeline,
+    PipelineConfig,
     appends_rows,
 )
 from sawlog.pipeline.landing.driver.dead_letter_counts import counts_after_retry
@@ -77,7 +77,11 @@ def retry_count(group: str, versions: Mapping[str, int]) -> int:
 
 
 def retry_dead_letters(
-    pipeline: Pipeline, config: LandedTable, table: Table, dead: Table, where: str | None = None
+    pipeline: PipelineConfig,
+    config: LandedTable,
+    table: Table,
+    dead: Table,
+    where: str | None = None,
 ) -> RetryResult:
     """Move the selected dead letters that fit by now. Raises LandingFailure."""
     if not appends_rows(config):
@@ -131,7 +135,7 @@ def _eligible(
 
 
 def _parse(
-    pipeline: Pipeline, config: LandedTable, table: Table, dead: Table, chosen: Positions
+    pipeline: PipelineConfig, config: LandedTable, table: Table, dead: Table, chosen: Positions
 ) -> TaskReport:
     """Write the rows of those that fit to files of the table, in this process."""
     parameters = landing_parameters(pipeline, config, {})

@@ -7,7 +7,7 @@ slow one, delays no landing.
 import threading
 from typing import Self
 
-from sawlog.client.net.cluster import Cluster
+from sawlog.pipeline.landing.driver.pipeline_cluster import pipeline_cluster
 from sawlog.pipeline.source.group_progress import COMMIT_TIMEOUT_MS, GroupProgress
 from sawlog.pipeline.source.offset_json import Offsets
 
@@ -41,12 +41,7 @@ class GroupCommits:
 
     def _run_loop(self) -> None:
         groups: dict[str, GroupProgress] = {}
-        with Cluster(
-            self._brokers,
-            client_id="sawlog-pipeline",
-            timeout_ms=COMMIT_TIMEOUT_MS,
-            request_timeout_ms=COMMIT_TIMEOUT_MS,
-        ) as cluster:
+        with pipeline_cluster(self._brokers, COMMIT_TIMEOUT_MS) as cluster:
             while (taken := self._next()) is not None:
                 group, offsets = taken
                 if group not in groups:

@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
 
 from sawlog.client.errors import UNANSWERED
 from sawlog.client.net.cluster import Cluster
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.driver.landing_run import PreparedLanding, planner_of
+from sawlog.pipeline.landing.driver.pipeline_cluster import pipeline_cluster
 from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
 from sawlog.pipeline.landing.driver.spark_session import in_own_pool
 from sawlog.pipeline.landing.failures import LandingFailure, classify, parse_failure
@@ -31,7 +33,6 @@ from sawlog.pipeline.source.offset_json import Offsets
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_PLAN_TIMEOUT_MS = 5_000
 _LAST_WAIT_S = 10.0
 
 
@@ -74,12 +75,17 @@ class LandingJobs:
         self._cores = max(1, context.defaultParallelism)
         self._queue: queue.SimpleQueue[tuple[Job, dict[str, Batch]] | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
+        self._name = f"sawlog-landing-{uuid4().hex[:8]}"  # other runs may share the context
         self._threads = [
             threading.Thread(target=self._work, args=(number,), name="sawlog-job", daemon=True)
             for number in range(sum(JOBS.values()))
         ]
         for thread in self._threads:
             thread.start()
+
+    def _group(self, number: int) -> str:
+        """The job group of a thread."""
+        return f"{self._name}-{number}"
 
     def submit(self, job: Job, batches: dict[str, Batch]) -> None:
         self._queue.put((job, batches))
@@ -90,43 +96,37 @@ class LandingJobs:
         for number in range(len(self._threads)):
             self._queue.put(None)
             with contextlib.suppress(Exception):  # the JVM has exited
-                self._context.cancelJobGroup(_group(number))
+                self._context.cancelJobGroup(self._group(number))
         for thread in self._threads:
             thread.join(_LAST_WAIT_S)
 
     def _work(self, number: int) -> None:
-        with Cluster(
-            self._brokers,
-            client_id="sawlog-pipeline",
-            timeout_ms=_PLAN_TIMEOUT_MS,
-            request_timeout_ms=_PLAN_TIMEOUT_MS,
-        ) as cluster:
+        with pipeline_cluster(self._brokers) as cluster:
             while (wanted := self._queue.get()) is not None and not self._stopping.is_set():
                 self._ended(self._run(number, cluster, *wanted))
 
     def _run(self, number: int, cluster: Cluster, job: Job, batches: dict[str, Batch]) -> JobResult:
+        """Run one job. Each failure is a result: the thread runs other jobs after this one."""
         began_s = time.monotonic()
         results: dict[str, BatchResult] = {}
-        tasks: list[TableTask] = []
+        tasks: dict[str, list[TableTask]] = {}
         for name, batch in batches.items():
-            results[name], more = self._plan(cluster, name, batch)
-            tasks += more
+            results[name], planned = self._plan(cluster, name, batch)
+            if planned:
+                tasks[name] = planned
         if not tasks:
             return JobResult(job, began_s, results)
         try:
-            options = _task_options(batches)
-            found = self._run_tasks(number, job.lane, tasks, options)
+            found = self._run_tasks(number, job.lane, tasks, _task_options(batches))
+            for name in tasks:
+                of_table = [result.read() for result in found if result.table == name]
+                assert len(of_table) == len(tasks[name]), name
+                results[name] = _with_tasks(results[name], of_table)
         except SPARK_GONE_ERRORS as error:
             return JobResult(job, began_s, results, error)
         except Exception as error:
             failure = parse_failure(str(error))
-            for name in {task.table for task in tasks}:
-                results[name] = results[name]._replace(failure=failure)
-            return JobResult(job, began_s, results)
-        for name in {task.table for task in tasks}:
-            of_table = [result.read() for result in found if result.table == name]
-            assert len(of_table) == sum(task.table == name for task in tasks), name
-            results[name] = _with_tasks(results[name], of_table)
+            results |= {name: results[name]._replace(failure=failure) for name in tasks}
         return JobResult(job, began_s, results)
 
     def _plan(
@@ -134,36 +134,40 @@ class LandingJobs:
     ) -> tuple[BatchResult, list[TableTask]]:
         """Plan one batch; a failure is a result."""
         landing = batch.landing
-        planner = planner_of(cluster, landing.parameters)
         try:
+            planner = planner_of(cluster, landing.parameters)
             ends = planner.bounded(batch.offsets, batch.ends)
             ranges = [OffsetRange(tp, batch.offsets.get(tp, 0), end) for tp, end in ends.items()]
             columns = landing.parameters.columns
             if columns is None:  # inferred: those of the table by now
                 landing.ready.table.refresh()
                 columns = columns_text(landing.ready.table.schema)
+            parameters = landing.parameters.to_json()
+            shares = split_into_tasks(ranges, self._cores)
         except Exception as error:
             is_transient = isinstance(error, UNANSWERED) or (
                 isinstance(error, KafkaError) and error.is_retriable
             )
             failure = None if is_transient and batch.waits_for_brokers else classify(error)
             return BatchResult({}, failure=failure), []
-        parameters = landing.parameters.to_json()
-        shares = split_into_tasks(ranges, self._cores)
         tasks = [TableTask(name, parameters, columns, share) for share in shares]
         return BatchResult(ends, record_bytes=planner.record_bytes), tasks
 
     def _run_tasks(
-        self, number: int, lane: Lane, tasks: Sequence[TableTask], options: TaskOptions
+        self,
+        number: int,
+        lane: Lane,
+        tasks: Mapping[str, Sequence[TableTask]],
+        options: TaskOptions,
     ) -> list[TaskResult]:
-        context = self._context
-        names = sorted({task.table for task in tasks})
+        context, names = self._context, sorted(tasks)
         what = f"landing {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-        context.setJobGroup(_group(number), what, interruptOnCancel=True)
+        context.setJobGroup(self._group(number), what, interruptOnCancel=True)
         in_own_pool(context, f"landings {lane.value}")
         # Options are part of the function: PySpark writes the tasks to a temporary file.
         work = partial(run_task, options=options)
-        return context.parallelize(tasks, len(tasks)).map(work).collect()
+        in_order = [task for of_table in tasks.values() for task in of_table]
+        return context.parallelize(in_order, len(in_order)).map(work).collect()
 
 
 def _task_options(batches: Mapping[str, Batch]) -> TaskOptions:
@@ -176,10 +180,6 @@ def _task_options(batches: Mapping[str, Batch]) -> TaskOptions:
         if (registry := batch.landing.parameters.format.registry) is not None
     }
     return TaskOptions(lakes.pop(), registries)
-
-
-def _group(number: int) -> str:
-    return f"sawlog-landing-{number}"
 
 
 def _with_tasks(planned: BatchResult, found: Sequence[TaskReport | LandingFailure]) -> BatchResult:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sawlog.client.net.cluster import Cluster
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, PipelineConfig
 from sawlog.pipeline.landing.driver.batch_commit import LandingCommitter
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.table_setup import PreparedTable, prepare
@@ -29,7 +29,7 @@ class PreparedLanding(NamedTuple):
 
 
 def set_up(
-    cluster: Cluster, pipeline: Pipeline, config: LandedTable, *, once: bool
+    cluster: Cluster, pipeline: PipelineConfig, config: LandedTable, *, once: bool
 ) -> PreparedLanding:
     """Create or check the table. Raises LandingFailure, KafkaError, ClientError or TableError."""
     ready = prepare(cluster, config)

@@ -21,7 +21,7 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.net.metadata import Topic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName
-from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, PipelineConfig
 from sawlog.pipeline.landing.driver.events import Events, LandedBatch
 from sawlog.pipeline.landing.driver.group_commits import GroupCommits
 from sawlog.pipeline.landing.driver.landed_tables import may_exist
@@ -32,6 +32,7 @@ from sawlog.pipeline.landing.driver.landing_run import (
     planner_of,
     set_up,
 )
+from sawlog.pipeline.landing.driver.pipeline_cluster import pipeline_cluster
 from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
 from sawlog.pipeline.landing.driver.spark_session import in_own_pool
 from sawlog.pipeline.landing.driver.table_setup import no_topics
@@ -69,7 +70,7 @@ class LandingScheduler:
     def __init__(
         self,
         context: "SparkContext",
-        pipeline: Pipeline,
+        pipeline: PipelineConfig,
         events: Events,
         stop: threading.Event,
     ) -> None:
@@ -103,7 +104,7 @@ class LandingScheduler:
         self._commits = ThreadPoolExecutor(_COMMITS, "sawlog-commit")
         self._merges = ThreadPoolExecutor(_MERGES, "sawlog-merge")
         self._threads = [
-            threading.Thread(target=loop, name=name, daemon=True)
+            threading.Thread(target=self._guarded, args=(loop,), name=name, daemon=True)
             for name, loop in (
                 ("sawlog-landings", self._run_loop),
                 ("sawlog-poll", self._poll_loop),
@@ -137,21 +138,25 @@ class LandingScheduler:
         if self._error is not None:
             raise self._error
 
+    def _guarded(self, loop: "Callable[[], None]") -> None:
+        """Run the loop of a thread, without which no table can continue."""
+        try:
+            loop()
+        except BaseException as error:
+            self._error = error
+
     # In the thread that owns the state
 
     def _run_loop(self) -> None:
-        try:
-            while not self._closing.is_set():
-                wait_s = min(_CHECK_SPARK_S, self._schedule.wait_s(time.monotonic()))
-                with contextlib.suppress(queue.Empty):
-                    self._acts.get(timeout=max(0.0, wait_s))()
-                    while True:
-                        self._acts.get_nowait()()
-                self._drop_stopped_runs()
-                self._start_jobs()
-                self._check_spark()
-        except BaseException as error:
-            self._error = error
+        while not self._closing.is_set():
+            wait_s = min(_CHECK_SPARK_S, self._schedule.wait_s(time.monotonic()))
+            with contextlib.suppress(queue.Empty):
+                self._acts.get(timeout=max(0.0, wait_s))()
+                while True:
+                    self._acts.get_nowait()()
+            self._drop_stopped_runs()
+            self._start_jobs()
+            self._check_spark()
 
     def _check_spark(self) -> None:
         """Notice a JVM that exited while no job runs. Raises SPARK_GONE_ERRORS."""
@@ -365,12 +370,7 @@ class LandingScheduler:
     # In other threads
 
     def _poll_loop(self) -> None:
-        with Cluster(
-            self._pipeline.brokers,
-            client_id="sawlog-pipeline",
-            timeout_ms=TIMEOUT_MS,
-            request_timeout_ms=TIMEOUT_MS,
-        ) as cluster:
+        with pipeline_cluster(self._pipeline.brokers, TIMEOUT_MS) as cluster:
             poller = TopicPoller(cluster)
             while not self._closing.wait(self._poll_every_s()):
                 wanted: dict[TopicSelection, frozenset[bool]] = {}
@@ -438,12 +438,7 @@ class _ClusterPerThread:
     def mine(self) -> Cluster:
         found: Cluster | None = getattr(self._local, "cluster", None)
         if found is None:
-            found = Cluster(
-                self._brokers,
-                client_id="sawlog-pipeline",
-                timeout_ms=_SET_UP_TIMEOUT_MS,
-                request_timeout_ms=_SET_UP_TIMEOUT_MS,
-            )
+            found = pipeline_cluster(self._brokers, _SET_UP_TIMEOUT_MS)
             self._local.cluster = found
             self._all.append(found)
         return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     LandedTable,
-    Pipeline,
+    PipelineConfig,
     QueryTable,
 )
 from sawlog.pipeline.landing.driver.compaction_schedule import CompactionSchedule
@@ -46,7 +46,7 @@ class _Landing:
 
 def run_pipeline(
     context: "SparkContext",
-    pipeline: Pipeline,
+    pipeline: PipelineConfig,
     events: Events,
     stop: threading.Event,
     *,
@@ -85,7 +85,7 @@ def run_pipeline(
         return run_queries([*landings, *queries], compactions, stop, once=False)
 
 
-def _queries(context: "SparkContext", pipeline: Pipeline, events: Events) -> list[SqlQuery]:
+def _queries(context: "SparkContext", pipeline: PipelineConfig, events: Events) -> list[SqlQuery]:
     if not pipeline.queries:
         return []
     spark = query_session(context)

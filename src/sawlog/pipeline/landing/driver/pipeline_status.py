@@ -16,7 +16,11 @@ from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_storage import open_storage
-from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline, QueryTable
+from sawlog.pipeline.landing.configuration.pipeline_config import (
+    LandedTable,
+    PipelineConfig,
+    QueryTable,
+)
 from sawlog.pipeline.landing.driver.driver_records import SeenDriver, read_drivers
 from sawlog.pipeline.landing.driver.landed_tables import LandingTable, open_table, table_exists
 from sawlog.pipeline.landing.driver.preflight import PreflightResult, preflight
@@ -60,7 +64,7 @@ class TableStatus:
 
 
 def statuses(
-    pipeline: Pipeline, cluster: Cluster, warn: Callable[[str], None]
+    pipeline: PipelineConfig, cluster: Cluster, warn: Callable[[str], None]
 ) -> list[TableStatus]:
     """The status of all tables in the order of the file. Unreachable brokers are reported once."""
     brokers = _Brokers(cluster, warn)
@@ -87,7 +91,7 @@ def statuses(
 class _Records:
     """What drivers have recorded in the lake."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: PipelineConfig) -> None:
         self._now_ms = time.time_ns() // 1_000_000
         self._drivers: list[SeenDriver] = []
         with suppress(OSError, TableError):  # the status of the tables reports it

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from sawlog.core.event_logger import EventLogger
 from sawlog.pipeline.delta.table_storage import open_storage
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
 from sawlog.pipeline.landing.driver.driver_records import (
     HEARTBEAT_S,
     DriverRecord,
@@ -37,7 +37,7 @@ class RunRecorder(EventForwarder):
     """Implements Events. Records while the block lasts; at its end that the driver has ended."""
 
     def __init__(
-        self, pipeline: Pipeline, events: Events, *, heartbeat_s: float = HEARTBEAT_S
+        self, pipeline: PipelineConfig, events: Events, *, heartbeat_s: float = HEARTBEAT_S
     ) -> None:
         super().__init__(events)
         self._lake = open_storage(pipeline.lake)

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.formats.compile_ahead import is_compiled
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
 from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
 from sawlog.pipeline.landing.driver.stderr_capture import captured_stderr
 from sawlog.pipeline.landing.failures import parse_failure
@@ -57,7 +58,7 @@ class SparkJvmExited(Exception):
 
 @contextmanager
 def spark_context(
-    pipeline: Pipeline,
+    pipeline: PipelineConfig,
     master: str | None,
     *,
     verbose: bool = False,
@@ -87,7 +88,7 @@ def spark_context(
 
 @contextmanager
 def session(
-    pipeline: Pipeline, master: str | None, *, verbose: bool = False
+    pipeline: PipelineConfig, master: str | None, *, verbose: bool = False
 ) -> "Iterator[SparkSession]":
     """A SparkSession for the block."""
     with spark_context(pipeline, master, verbose=verbose) as context:
@@ -155,7 +156,7 @@ def without_java_frames(text: str) -> str:
 
 
 def build_context(
-    pipeline: Pipeline, master: str | None, *, verbose: bool = False
+    pipeline: PipelineConfig, master: str | None, *, verbose: bool = False
 ) -> "SparkContext":
     """Create the context with the settings of the file over ours.
 
@@ -163,7 +164,7 @@ def build_context(
     """
     from pyspark import SparkConf, SparkContext
 
-    wanted = master or pipeline.spark.get("spark.master") or f"local[*,{_TASK_TRIES}]"
+    wanted = _master(pipeline, master)
     settings = {
         "spark.app.name": f"sawlog pipeline {Path(pipeline.file).name}",
         "spark.ui.enabled": "false",
@@ -190,6 +191,20 @@ def build_context(
         return SparkContext.getOrCreate(
             SparkConf().setMaster(wanted).setAll(list(settings.items()))
         )
+
+
+def formats_to_compile(pipeline: PipelineConfig, master: str | None) -> list[str]:
+    """The formats whose parsers are to be compiled on this machine, once.
+
+    Executors on other machines compile for themselves.
+    """
+    formats = sorted({table.format for table in pipeline.landed})
+    is_needed = _master(pipeline, master).startswith("local") and not is_compiled(formats)
+    return formats if is_needed else []
+
+
+def _master(pipeline: PipelineConfig, master: str | None) -> str:
+    return master or pipeline.spark.get("spark.master") or f"local[*,{_TASK_TRIES}]"
 
 
 def query_session(context: "SparkContext") -> "SparkSession":

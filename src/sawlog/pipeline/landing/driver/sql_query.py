@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import table_path
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline, QueryTable
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig, QueryTable
 from sawlog.pipeline.landing.driver.events import Events, LandedBatch
 from sawlog.pipeline.landing.driver.query_output import (
     WrittenBatch,
@@ -86,7 +86,7 @@ class SqlQuery:
     """
 
     def __init__(
-        self, spark: "SparkSession", pipeline: Pipeline, config: QueryTable, events: Events
+        self, spark: "SparkSession", pipeline: PipelineConfig, config: QueryTable, events: Events
     ) -> None:
         self._spark = spark
         self._pipeline = pipeline

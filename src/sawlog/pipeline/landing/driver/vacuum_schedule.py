@@ -9,7 +9,7 @@ from typing import Self
 from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.vacuum import vacuum
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline, delta_paths
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig, delta_paths
 from sawlog.pipeline.landing.driver.events import Events
 
 VACUUM_EVERY_S = 6 * 60 * 60.0
@@ -20,7 +20,7 @@ class VacuumSchedule:
     """Vacuums beside the block, from its start on; the block ends after the first vacuum."""
 
     def __init__(
-        self, pipeline: Pipeline, events: Events, *, every_s: float = VACUUM_EVERY_S
+        self, pipeline: PipelineConfig, events: Events, *, every_s: float = VACUUM_EVERY_S
     ) -> None:
         self._pipeline = pipeline
         self._events = events
@@ -51,7 +51,7 @@ class VacuumSchedule:
             vacuum_tables(self._pipeline, self._events)
 
 
-def vacuum_tables(pipeline: Pipeline, events: Events) -> None:
+def vacuum_tables(pipeline: PipelineConfig, events: Events) -> None:
     """Delete orphan and expired files of all tables, dead letters included."""
     for table in pipeline.tables:
         for path in delta_paths(table):

@@ -42,7 +42,7 @@ from sawlog.pipeline.landing.configuration.declared_columns import (
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     CommitBounds,
     LandedTable,
-    Pipeline,
+    PipelineConfig,
     Upsert,
 )
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
@@ -92,7 +92,7 @@ class LandingParameters:
 
 
 def landing_parameters(
-    pipeline: Pipeline, config: LandedTable, topics: Mapping[str, bytes]
+    pipeline: PipelineConfig, config: LandedTable, topics: Mapping[str, bytes]
 ) -> LandingParameters:
     columns = declared_schema(config)
     return LandingParameters(

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
 from sawlog.pipeline.landing.configuration.yaml_nodes import BadPipelineFile
 
 SECRET = "S3cret-Word"
 
 
-def parsed(text: str, **environment: str) -> Pipeline:
+def parsed(text: str, **environment: str) -> PipelineConfig:
     return parse_pipeline("/where/p.yaml", text, environment)
 
 

@@ -5,7 +5,7 @@ import pytest
 from sawlog.pipeline.delta.table_path import StorageOptions
 from sawlog.pipeline.iceberg import catalogs
 from sawlog.pipeline.iceberg.catalogs import CATALOG_FILE, CatalogConfig
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline, delta_paths
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig, delta_paths
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
 from sawlog.pipeline.landing.configuration.yaml_nodes import BadPipelineFile
 
@@ -13,7 +13,7 @@ HEAD = "brokers: 127.0.0.1:9092\nlake: /lake\n"
 REST = "catalog: {type: rest, uri: 'http://127.0.0.1:1', token: secret-token, namespace: a.b}\n"
 
 
-def pipeline(tables: str, more: str = "", head: str = HEAD) -> Pipeline:
+def pipeline(tables: str, more: str = "", head: str = HEAD) -> PipelineConfig:
     return parse_pipeline("p.yaml", f"{head}{more}tables:\n{tables}")
 
 

@@ -1,5 +1,6 @@
 """Tables to which many files were added are compacted beside the landing."""
 
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +9,14 @@ import pytest
 
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import TablePath
-from sawlog.pipeline.landing.configuration.pipeline_config import Maintenance, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import Maintenance, PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
 from sawlog.pipeline.landing.driver import compaction_schedule
-from sawlog.pipeline.landing.driver.compaction_process import CompactionTask, run_tasks
+from sawlog.pipeline.landing.driver.compaction_process import (
+    CompactionProcess,
+    CompactionTask,
+    run_tasks,
+)
 from sawlog.pipeline.landing.driver.compaction_schedule import CompactionSchedule
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from support.pipeline.landing import RecordedEvents
@@ -21,7 +26,7 @@ FILES = 6
 BATCH = LandedBatch(1, 1, 0, 1, FILES, 1, 0.1, {})
 
 
-def pipeline_with(directory: Path, *tables: str) -> Pipeline:
+def pipeline_with(directory: Path, *tables: str) -> PipelineConfig:
     text = "\n".join(["brokers: 127.0.0.1:1", "lake: lake", "tables:", *tables])
     pipeline = parse_pipeline(str(directory / "p.yaml"), text)
     return replace(pipeline, maintain=Maintenance(0.01, FILES - 1))
@@ -100,6 +105,40 @@ def test_the_error_of_a_table_does_not_keep_others_back(tmp_path: Path) -> None:
     assert (good.files_before, good.files_after) == (FILES, 1)
     table.refresh()
     assert len(table.files()) == 1
+
+
+def test_a_table_with_a_broken_file_does_not_keep_others_back(tmp_path: Path) -> None:
+    broken, good = fill(str(tmp_path / "broken")), fill(str(tmp_path / "good"))
+    for file in broken.files():
+        (tmp_path / "broken" / file.path).write_bytes(b"x" * file.size)
+    tasks = [
+        CompactionTask(Path(table.path).name, table.path, FILES - 1, 1_000_000)
+        for table in (broken, good)
+    ]
+    failed, done = run_tasks(tasks)
+    assert failed.error is not None
+    assert done.files_after == 1
+
+
+@pytest.mark.parametrize("are_tasks_read", [False, True])
+def test_a_child_that_dies_leaves_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, are_tasks_read: bool
+) -> None:
+    read = "sys.stdin.buffer.read(); " if are_tasks_read else "sys.stdin.close(); "
+    child = f"import os, sys; {read}os.kill(os.getpid(), 9)"
+    (tmp_path / "python").write_text(f"#!{sys.executable}\n{child}\n")
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    tasks = [CompactionTask(f"t{n}", TablePath(tmp_path / "t"), 1, 1) for n in range(10_000)]
+    with CompactionProcess(tasks) as running:
+        assert [done.error for done in running] == ["the process ended with exit code -9"]
+
+
+def test_a_child_that_is_killed_leaves_none(tmp_path: Path) -> None:
+    table = fill(str(tmp_path / "t"))
+    with CompactionProcess([CompactionTask("t", table.path, FILES - 1, 1_000_000)]) as running:
+        running.kill()
+        assert list(running) == []
 
 
 def test_tables_with_upserts_are_left_alone(

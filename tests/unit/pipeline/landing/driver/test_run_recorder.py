@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sawlog.pipeline.delta.table_storage import TableStorage, open_storage
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
 from sawlog.pipeline.landing.driver import run_recorder
 from sawlog.pipeline.landing.driver.driver_records import (
@@ -38,22 +38,22 @@ def now_ms(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return now
 
 
-def pipeline_with(directory: Path, *names: str) -> Pipeline:
+def pipeline_with(directory: Path, *names: str) -> PipelineConfig:
     tables = [f"  {name}: {{topic: a, group: {name}}}" for name in names]
     text = "\n".join(["brokers: 127.0.0.1:1", "lake: lake", "tables:", *tables])
     return parse_pipeline(str(directory / "p.yaml"), text)
 
 
-def lake_of(pipeline: Pipeline) -> TableStorage:
+def lake_of(pipeline: PipelineConfig) -> TableStorage:
     return open_storage(pipeline.lake)
 
 
-def run_of(pipeline: Pipeline, table: str) -> TableRun:
+def run_of(pipeline: PipelineConfig, table: str) -> TableRun:
     (seen,) = read_drivers(lake_of(pipeline))
     return seen.record.tables[table]
 
 
-def died(pipeline: Pipeline, *tables: str) -> DriverRecord:
+def died(pipeline: PipelineConfig, *tables: str) -> DriverRecord:
     """The record of a driver on this machine whose process has ended."""
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
@@ -142,7 +142,7 @@ def test_two_drivers_are_told_that_they_are_two(tmp_path: Path) -> None:
     assert len(events[0].lines) == 1
 
 
-def _wait_for_another_time(pipeline: Pipeline) -> None:
+def _wait_for_another_time(pipeline: PipelineConfig) -> None:
     """Set the files' times back, since two heartbeats of a test may be in one millisecond."""
     for name in lake_of(pipeline).names(DRIVERS):
         os.utime(Path(pipeline.lake) / DRIVERS / name, (1, 1))

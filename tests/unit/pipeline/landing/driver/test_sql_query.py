@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, ParseException
 
 from sawlog.client.errors import NoBrokerReachable
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline, QueryTable
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig, QueryTable
 from sawlog.pipeline.landing.driver.query_output import open_query_table
 from sawlog.pipeline.landing.driver.query_run import LateBatch
 from sawlog.pipeline.landing.driver.sql_query import SqlCommitter, SqlQuery, start_failure
@@ -40,7 +40,7 @@ def keyed(directory: Path) -> QueryTable:
 
 def step_of(config: QueryTable, spark: Any = None) -> SqlQuery:
     return SqlQuery(
-        spark, Pipeline("p.yaml", "127.0.0.1:1", "lake", (config,)), config, RecordedEvents()
+        spark, PipelineConfig("p.yaml", "127.0.0.1:1", "lake", (config,)), config, RecordedEvents()
     )
 
 

@@ -4,14 +4,14 @@ import os
 import threading
 from pathlib import Path
 
-from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
 from sawlog.pipeline.landing.driver.vacuum_schedule import VacuumSchedule, vacuum_tables
 from support.pipeline.landing import RecordedEvents
 from support.pipeline.tables import new_table
 
 
-def pipeline_with(directory: Path, *tables: str) -> Pipeline:
+def pipeline_with(directory: Path, *tables: str) -> PipelineConfig:
     """A pipeline whose tables exist."""
     text = "\n".join(["brokers: 127.0.0.1:1", "lake: lake", "tables:", *tables])
     pipeline = parse_pipeline(str(directory / "p.yaml"), text)
