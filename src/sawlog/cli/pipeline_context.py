@@ -1,6 +1,7 @@
 """Shared code of the `sawlog pipeline` commands: the file, Spark, signals, exit codes."""
 
 import os
+import queue
 import signal
 import threading
 from collections.abc import Iterator
@@ -259,16 +260,28 @@ def land_tables(wanted: "PipelineConfig", master: str | None, *, once: bool, ver
 
 @contextmanager
 def stop_on_signal(stop: threading.Event, events: "Events") -> Iterator[None]:
-    """Set `stop` on Ctrl-C and SIGTERM. A second Ctrl-C interrupts at once."""
+    """Set `stop` on Ctrl-C and SIGTERM. A second Ctrl-C interrupts at once.
+
+    A handler runs in the middle of the main thread, which may hold the lock of `stop` just then,
+    so it takes no lock: another thread reports the signal and sets `stop`.
+    """
     before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
+    wakeups: queue.SimpleQueue[bool] = queue.SimpleQueue()  # `put` may interrupt a `put`
+    came: list[int] = []
 
     def stopped(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        if stop.is_set() and number == signal.SIGINT:
+        if came and number == signal.SIGINT:
             raise KeyboardInterrupt
-        if not stop.is_set():
-            events.report("sawlog", "stopping after the commit in progress")
-        stop.set()
+        came.append(number)
+        wakeups.put(True)
 
+    def wait_for_signal() -> None:
+        if wakeups.get():
+            stop.set()
+            events.report("sawlog", "stopping after the commit in progress")
+
+    waiting = threading.Thread(target=wait_for_signal, name="sawlog-signals", daemon=True)
+    waiting.start()
     for sign in before:
         signal.signal(sign, stopped)
     try:
@@ -277,6 +290,8 @@ def stop_on_signal(stop: threading.Event, events: "Events") -> Iterator[None]:
         for sign, handler in before.items():
             with suppress(TypeError):  # a handler that was not set from Python
                 signal.signal(sign, handler)
+        wakeups.put(False)
+        waiting.join()
 
 
 def exit_with_outcome(outcomes: "list[Outcome]") -> None:

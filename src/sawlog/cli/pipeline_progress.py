@@ -26,7 +26,7 @@ class ProgressLines:
     """Progress as lines, for a file, a pipe or a journal."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # signal handlers write lines too
+        self._lock = threading.Lock()
         self._ends: dict[str, int] = {}
 
     def report(self, table: str, text: str) -> None:

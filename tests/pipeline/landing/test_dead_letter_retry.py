@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sawlog.cli.commands import run
+from sawlog.client.admin.admin import Admin
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.delta.compaction import compact
@@ -122,6 +123,24 @@ def test_a_retry_with_a_condition_moves_only_those(
     assert world.retry("offset > 1 AND CAST(value AS STRING) LIKE '%four%'") == RetryResult(1, 0, 0)
     assert world.landed() == [0, 3, 4]
     assert world.dead_offsets() == [1, 2, 5]
+
+
+def test_dead_letters_at_one_offset_of_two_topics_are_left_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the condition selects only one of them: offsets tell which are moved."""
+    with Cluster(world.bootstrap) as cluster:
+        assert not Admin(cluster).delete_topics([world.topic])
+    create_topic(world.bootstrap, world.topic, 1)
+    assert run(["pipeline", "resume", "t", "--accept-loss", "-f", world.pipeline.file]) == 0
+    send(world.bootstrap, world.topic, [b'{"id": 1}', b"{", b'{"id": 3}', b'{"id": 4}'])
+    land_here(world.pipeline)
+    assert world.dead_offsets() == [1, 1, 2, 3, 5]
+    fix(world, monkeypatch)
+    numbers = "error LIKE '%bigint%'"  # one of the two at offset 1
+    assert world.retry(numbers) == RetryResult(1, 0, 1)
+    assert world.dead_offsets() == [1, 1, 2, 5]
+    assert world.landed() == [0, 0, 2, 3, 3, 4]
 
 
 @pytest.mark.parametrize("step", ["_commit", "rewrite"])

@@ -244,6 +244,29 @@ def test_events_of_debezium_are_unwrapped_with_their_deletes(
     assert landed(pipeline, "id", "text") == [(1, "ONE")]
 
 
+def test_a_delete_of_debezium_takes_its_key_from_no_other_column(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    """Rows of an outbox have a column with the name under which converters wrap events."""
+    create_topic(broker.bootstrap, topic, 1)
+    pipeline = keyed_pipeline(
+        tmp_path, broker.bootstrap, topic, "format: json, key: id, envelope: debezium"
+    )
+
+    def row(number: int) -> dict[str, Any]:
+        return {"id": number, "payload": json.dumps({"id": 1})}
+
+    rows = [(n, event("c", None, row(n), wrapped=False)) for n in range(4)]
+    deletes: list[tuple[Json, Json]] = [
+        (None, event("d", row(0), None, wrapped=False)),
+        ({"id": 2, "payload": "1"}, None),
+        ({"payload": {"id": 3}}, None),
+    ]
+    send_keyed(broker.bootstrap, topic, [*rows, *deletes])
+    assert landed(pipeline, "id") == [(1,)]
+    assert dead_letters(pipeline) == []
+
+
 def test_a_truncation_stops_the_table(broker: SawlogServer, topic: str, tmp_path: Path) -> None:
     create_topic(broker.bootstrap, topic, 1)
     pipeline = keyed_pipeline(
@@ -355,7 +378,9 @@ def test_partitions_of_a_keyed_table_follow_its_rows(
     )
     places = [(1, "de"), (2, "de"), (3, "")]
     send_keyed(broker.bootstrap, topic, [(n, {"id": n, "land": land}) for n, land in places])
-    assert landed(pipeline, "id", "land") == [(1, "de"), (2, "de"), (3, None)]
+    assert landed(pipeline, "id", "land") == [(1, "de"), (2, "de")]
+    told = "field land: a table partitioned by it would have null in place of this value"
+    assert dead_letters(pipeline) == [(2, told)]
     send_keyed(broker.bootstrap, topic, [(1, {"id": 1, "land": "fr"}), (3, None)])
     assert landed(pipeline, "id", "land") == [(1, "fr"), (2, "de")]
     files = Table.open(the(pipeline).path).files()

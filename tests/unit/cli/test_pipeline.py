@@ -225,27 +225,38 @@ def test_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert "t: waiting" in captured.err
 
 
-def test_a_signal_handler_can_write_a_line_during_another_line(
+class StoppedByAnotherThread(threading.Event):
+    """The main thread may hold the lock of an event when it is interrupted by a handler."""
+
+    def set(self) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        super().set()
+
+
+def test_a_signal_handler_waits_for_no_lock_of_the_thread_that_it_interrupts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     notes: list[str] = []
 
     def note(text: str) -> None:
         notes.append(text)
-        if text == "t: waiting":
+        if notes == ["t: waiting"]:
             signal.raise_signal(signal.SIGTERM)
+            assert stop.wait(60)
 
     monkeypatch.setattr(pipeline_progress, "note", note)
-    stop, lines = threading.Event(), ProgressLines()
+    stop, lines = StoppedByAnotherThread(), ProgressLines()
     with stop_on_signal(stop, lines):
         lines.report("t", "waiting")
-        assert stop.is_set()
-        lines.report("t", "waiting")
-    assert notes == [
-        "t: waiting",
-        "sawlog: stopping after the commit in progress",
-        "t: waiting",
-    ]
+    assert notes == ["t: waiting", "sawlog: stopping after the commit in progress"]
+
+
+def test_a_run_without_a_signal_reports_no_stop(capsys: pytest.CaptureFixture[str]) -> None:
+    stop = threading.Event()
+    with stop_on_signal(stop, ProgressLines()):
+        pass
+    assert not stop.is_set()
+    assert capsys.readouterr().err == ""
 
 
 @pytest.fixture

@@ -180,17 +180,33 @@ def _label(batch: pa.RecordBatch, entry: PartitionBy) -> pa.Array:
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
+def is_lost(column: pa.Array) -> pa.Array:
+    """Whether each value would be null as a partition value: the empty string, and times that have
+    no label.
+    """
+    if pa.types.is_timestamp(column.type):
+        is_bad = pc.invert(_has_label(column))
+    elif pa.types.is_string(column.type):
+        is_bad = pc.equal(column, "")
+    else:
+        return pa.repeat(pa.scalar(False), len(column))
+    return pc.fill_null(is_bad, False)
+
+
+def _has_label(times: pa.Array) -> pa.Array:
+    return pc.and_(
+        pc.greater_equal(times, pa.scalar(_FIRST, times.type)),
+        pc.less(times, pa.scalar(_LAST, times.type)),
+    )
+
+
 def _time_label(column: pa.Array, style: str) -> pa.Array:
     """Format times as text. Distinct hours are formatted once, since formatting every row is slow.
 
     Times outside the years 1 to 9999 have no label; the row still keeps its time.
     """
     if pa.types.is_timestamp(column.type):
-        inside = pc.and_(
-            pc.greater_equal(column, pa.scalar(_FIRST, column.type)),
-            pc.less(column, pa.scalar(_LAST, column.type)),
-        )
-        column = pc.if_else(inside, column, pa.scalar(None, column.type))
+        column = pc.if_else(_has_label(column), column, pa.scalar(None, column.type))
         if style in _FORMATS.values():
             column = pc.floor_temporal(column, unit="hour")
     encoded = column.dictionary_encode()

@@ -108,7 +108,8 @@ def parse_url(url: str) -> StoreUrl:
         known = ", ".join(f"{name}://" for name in SCHEMES)
         raise ValueError(f"{scheme}:// is not supported; there are {known} and directories")
     bucket, _, prefix = rest.partition("/")
-    if "@" in bucket or "?" in rest or "#" in rest:
+    # A key in front of an "@" may have a slash; no bucket has a colon.
+    if "@" in bucket or ":" in bucket or "?" in rest or "#" in rest:
         raise ValueError(
             f"a {scheme}:// URL has a bucket and a prefix only; credentials and options are given"
             " beside it (lake_options) or by the environment"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sawlog.pipeline.registry.registry_url import RegistryUrl
 
@@ -71,6 +72,20 @@ class Parsed(NamedTuple):
     def values(self) -> int:
         """The number of values in the part."""
         return int(self.rows.num_rows) + len(self.bad)
+
+
+def reject_rows(parsed: Parsed, is_bad: pa.Array, reason: str) -> Parsed:
+    """Make the good rows bad for which `is_bad` is true."""
+    if not pc.any(is_bad).as_py():
+        return parsed
+    kept = parsed.kept
+    if kept is None:
+        kept = pa.array(range(parsed.values), pa.int64())
+    more = [BadRow(row, reason) for row in kept.filter(is_bad).to_pylist()]
+    stays = pc.invert(is_bad)
+    return parsed._replace(
+        rows=parsed.rows.filter(stays), kept=kept.filter(stays), bad=sorted([*parsed.bad, *more])
+    )
 
 
 Parser = Callable[[pa.Array], Iterator[Parsed]]

@@ -26,7 +26,7 @@ def land_tombstones(values: pa.Array, parsed: Parsed) -> Parsed:
     order = np.argsort(kept)
     places = pa.array(order, mask=order >= len(good))
     rows = _take(parsed.rows, places)
-    return Parsed(rows, pa.array(kept[order]) if bad else None, bad)
+    return parsed._replace(rows=rows, kept=pa.array(kept[order]) if bad else None, bad=bad)
 
 
 def _take(rows: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:

@@ -8,6 +8,7 @@ such a file.
 import errno
 import functools
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -214,8 +215,13 @@ def catalog_error(config: CatalogConfig, error: BaseException) -> TableError | S
 
 
 def _without_values(error: BaseException, options: StorageOptions) -> str:
-    """The first line of the message, with the values of options blotted out."""
+    """The first line of the message, with the values of options blotted out.
+
+    Of a URI with credentials their parts are, too: a library may quote the part that it rejects.
+    """
     text = (str(error).strip().splitlines() or ["no message"])[0]
     for value in options.values():
-        text = text.replace(value, "***") if value else text
+        credentials = value.partition("://")[2].rpartition("@")[0]
+        for part in (value, *re.split("[:/]", credentials)):
+            text = text.replace(part, "***") if part else text
     return text[:300]

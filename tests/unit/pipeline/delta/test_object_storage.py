@@ -149,7 +149,13 @@ def test_a_store_that_does_not_answer_is_waited_for(moto: S3Server, proxy: Fault
 
 
 @pytest.mark.parametrize(
-    "url", ["s3://key:word@bucket/t", "s3://bucket/t?sig=word", "s3://bucket/t#word"]
+    "url",
+    [
+        "s3://key:word@bucket/t",
+        "s3://key:word/more@bucket/t",
+        "s3://bucket/t?sig=word",
+        "s3://bucket/t#word",
+    ],
 )
 def test_a_url_with_credentials_is_refused_without_showing_them(url: str) -> None:
     with pytest.raises(UnsupportedStorage, match="has a bucket and a prefix only") as caught:

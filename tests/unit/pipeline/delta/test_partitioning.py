@@ -10,6 +10,7 @@ from sawlog.pipeline.delta.errors import InvalidColumn
 from sawlog.pipeline.delta.partitioning import (
     PartitionBy,
     add_partition_columns,
+    is_lost,
     parse,
     partition_directory,
     path_has_values,
@@ -158,3 +159,22 @@ def test_a_directory_has_its_value_unless_it_was_cut() -> None:
 def test_a_directory_of_ascii_letters_escapes_all_others() -> None:
     assert partition_directory(["a"], ("ü b",)) == "a=ü%20b"
     assert partition_directory(["a"], ("ü b",), ascii_only=True) == "a=%C3%BC%20b"
+
+
+def test_values_that_a_partition_cannot_have_are_those_that_it_has_null_for() -> None:
+    times = [datetime(1, 1, 1, tzinfo=UTC), datetime(5, 1, 1, tzinfo=UTC),
+             datetime(9999, 12, 31, 23, tzinfo=UTC), None]  # fmt: skip
+    columns = {
+        "text": pa.array(["", "null", " ", None]),
+        "at": pa.array(times, TIMESTAMP),
+        "number": pa.array([0.0, float("nan"), -0.0, None]),
+        "flag": pa.array([True, False, None, None]),
+    }
+    for name, column in columns.items():
+        batch = pa.RecordBatch.from_pydict({name: column})
+        parts = list(split_by_partition(batch, [parse(name)]))
+        stored = pa.concat_arrays([part.column(name) for _, part in parts])
+        lost = sum(is_lost(column).to_pylist())
+        assert stored.null_count == column.null_count + lost, name
+    assert is_lost(columns["text"]).to_pylist() == [True, False, False, False]
+    assert is_lost(columns["at"]).to_pylist() == [True, False, True, False]

@@ -40,3 +40,11 @@ def test_values_without_tombstones_are_unchanged() -> None:
     values = pa.array([b"{", b"{}"], pa.binary())
     part = Parsed(pa.record_batch({"a": [1]}), pa.array([1]), [BadRow(0, "x")])
     assert land_tombstones(values, part) is part
+
+
+def test_tombstones_beside_fractions_leave_the_column_to_be_widened() -> None:
+    found = landed([b'{"a": 1.5}', None], pa.schema([pa.field("a", pa.int64())]))
+    assert list(found.widen) == []  # columns that are declared keep their type
+    array = pa.array([b'{"a": 1.5}', None], pa.binary())
+    (part,) = parser(Format("json"), pa.schema([pa.field("a", pa.int64())]), infer=True)(array)
+    assert list(land_tombstones(array, part).widen) == ["a"]

@@ -33,6 +33,7 @@ def test_metadata_in_a_directory_is_synced(tmp_path: Path, monkeypatch: pytest.M
     [
         ("sql", "postgresql+psycopg2://user:hidden-password@127.0.0.1:1/lake"),
         ("sql", "nonsense://hidden-password"),
+        ("rest", "http://user:hidden-password/x@127.0.0.1:1"),
     ],
 )
 def test_a_catalog_that_cannot_be_opened_shows_no_credentials(kind: str, uri: str) -> None:
@@ -40,7 +41,7 @@ def test_a_catalog_that_cannot_be_opened_shows_no_credentials(kind: str, uri: st
     with pytest.raises((UnsupportedStorage, StoreUnavailable)) as caught:
         open_catalog(config, TablePath("/lake/t"))
     assert "hidden-password" not in str(caught.value)
-    assert "the sql catalog" in str(caught.value)
+    assert f"the {kind} catalog" in str(caught.value)
 
 
 def test_values_of_options_are_blotted_out_of_errors() -> None:

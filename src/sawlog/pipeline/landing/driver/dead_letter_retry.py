@@ -93,7 +93,9 @@ def retry_dead_letters(
     for _ in range(_ATTEMPTS):
         finish_retry(config, table, dead)
         dead.refresh()
-        chosen, ambiguous = _eligible(config, table, select_positions(dead, where))
+        all_ = select_positions(dead, None)
+        selected = all_ if where is None else select_positions(dead, where)
+        chosen, ambiguous = _eligible(config, table, selected, all_)
         count = sum(map(len, chosen.values()))
         if not count:
             return RetryResult(0, 0, ambiguous)
@@ -116,21 +118,23 @@ def retry_dead_letters(
 
 
 def _eligible(
-    config: LandedTable, table: Table, positions: Positions
+    config: LandedTable, table: Table, selected: Positions, all_: Positions
 ) -> tuple[dict[TopicPartition, np.ndarray], int]:
-    """The positions below the landed offsets with one dead letter each, and how many have more.
+    """The selected positions below the landed offsets that have one of all dead letters, and how
+    many selected dead letters share theirs: a position names all that it has.
 
     Dead letters above the landed offsets belong to a batch that has not landed.
     """
     landed = table.offsets(config.group)
     found: dict[TopicPartition, np.ndarray] = {}
     ambiguous = 0
-    for tp, offsets in positions.items():
+    for tp, offsets in selected.items():
         below = offsets[offsets < landed.get(tp, 0)]
-        single, counts = np.unique(below, return_counts=True)
-        ambiguous += int(counts[counts > 1].sum())
-        if (counts == 1).any():
-            found[tp] = single[counts == 1]
+        positions, counts = np.unique(all_[tp], return_counts=True)
+        is_single = np.isin(below, positions[counts == 1])
+        ambiguous += int((~is_single).sum())
+        if is_single.any():
+            found[tp] = below[is_single]
     return found, ambiguous
 
 

@@ -107,7 +107,7 @@ class KeyedRecords:
         parsed = Parsed(nothing, None, ())
         record_keys = records.column("key").cast(pa.binary())
         if self._value_keys and len(records):
-            parsed = self._key_parser.parse(pc.coalesce(before, record_keys))
+            parsed = self._key_parser.parse(before, record_keys)
         if RECORD_KEY in self._keys:
             keys = records.select([RECORD_KEY])
             kept = keys if parsed.kept is None else keys.take(parsed.kept)

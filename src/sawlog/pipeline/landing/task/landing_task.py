@@ -17,7 +17,7 @@ from sawlog.core.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from sawlog.pipeline.delta.delta_types import from_json, stored_schema, to_json
 from sawlog.pipeline.delta.errors import SchemaMismatch
 from sawlog.pipeline.delta.parquet_writer import FileWriter
-from sawlog.pipeline.delta.partitioning import parse
+from sawlog.pipeline.delta.partitioning import is_lost, parse
 from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import NO_OPTIONS, StorageOptions, TablePath, table_path
@@ -29,7 +29,7 @@ from sawlog.pipeline.formats.landed_rows import (
     assemble,
     dead_rows,
 )
-from sawlog.pipeline.formats.parsed import Format, Parsed
+from sawlog.pipeline.formats.parsed import Format, Parsed, reject_rows
 from sawlog.pipeline.formats.schema_inference import merge
 from sawlog.pipeline.formats.tombstones import land_tombstones
 from sawlog.pipeline.landing.configuration.declared_columns import (
@@ -205,6 +205,7 @@ class _Landing:
         self._parameters = parameters
         self._table = table
         self._read = read or self._fetch
+        self._partition_by = [parse(text) for text in parameters.partition_by]
         self._own = parameters.record_columns
         self._generated = generated_columns(parameters.partition_by) | self._own.reserved
         self._infer = parameters.columns is None
@@ -226,7 +227,7 @@ class _Landing:
         records = bad_rows = fetched_bytes = 0
         storage = open_storage(parameters.path)
         with (
-            FileWriter(storage, [parse(text) for text in parameters.partition_by]) as writer,
+            FileWriter(storage, self._partition_by) as writer,
             FileWriter(storage) as delete_writer,
             FileWriter(open_storage(parameters.dead_path)) as dead_writer,
         ):
@@ -263,7 +264,8 @@ class _Landing:
 
     def _changes(self, part: _Part) -> _Changes:
         """What the records of a part become."""
-        partition, records, parsed = part.partition, part.records, part.parsed
+        partition, records = part.partition, part.records
+        parsed = self._with_partition_values(part.parsed)
         if self._keyed is not None:
             parsed = self._keyed.with_keys(records, parsed)
         dead = [dead_rows(*partition, records, parsed)] if parsed.bad else []
@@ -276,6 +278,16 @@ class _Landing:
             return _Changes(count, rows, (deletes,), dead)
         count += part.changes.deletes.num_rows
         return _Changes(count, rows, (deletes, part.changes.deletes), [*dead, part.changes.dead])
+
+    def _with_partition_values(self, parsed: Parsed) -> Parsed:
+        """Make rows bad of which the table would lose a value, to partitions that are null."""
+        for entry in self._partition_by:
+            place = parsed.rows.schema.get_field_index(entry.column)
+            if entry.unit is None and place >= 0:
+                is_bad = is_lost(parsed.rows.column(place))
+                told = f"field {entry.column}: a table partitioned by it would have null in place"
+                parsed = reject_rows(parsed, is_bad, f"{told} of this value")
+        return parsed
 
     def _parsed(self, ranges: Sequence[OffsetRange], columns_are_final: bool) -> Iterator[_Part]:
         known = parser_schema(self._table, self._generated)

@@ -8,15 +8,14 @@ quotes.
 import json
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sawlog.pipeline.formats import parser
-from sawlog.pipeline.formats.parsed import BadRow, Format, Parsed
+from sawlog.pipeline.formats.parsed import BadRow, Format, Parsed, reject_rows
 
 _JSON = Format("json")
-_PAYLOAD = pa.schema([pa.field("payload", pa.string())])
+_PAYLOAD = "payload"
 
 
 class RecordKeyParser:
@@ -27,9 +26,12 @@ class RecordKeyParser:
         self._known = pa.schema([field for field in known if field.name in columns])
         self._infer = infer and len(self._known) < len(self._columns)
 
-    def parse(self, keys: pa.Array) -> Parsed:
-        """The key columns of all keys, which are binary; a key with a null in one is bad."""
-        texts = self._without_schema(keys)
+    def parse(self, rows: pa.Array, keys: pa.Array) -> Parsed:
+        """The key columns of rows or, where these are null, of the keys of records.
+
+        Both are binary. A null in a key column is bad.
+        """
+        texts = pc.coalesce(rows, self._without_schema(keys))
         parsed = self._rows(texts, self._known, infer=self._infer)
         if parsed is None or (parsed.bad and self._infer and self._are_scalars(texts, parsed)):
             # Text without quotes, or several types: all of them are strings.
@@ -40,14 +42,20 @@ class RecordKeyParser:
         return reject_null_keys(parsed, parsed.rows, self._columns)
 
     def _without_schema(self, keys: pa.Array) -> pa.Array:
+        """Take the payload of objects that have one and no key column."""
         is_object = pc.fill_null(pc.starts_with(keys, "{"), False)
-        if "payload" in self._columns or not pc.any(is_object).as_py():
+        if _PAYLOAD in self._columns or not pc.any(is_object).as_py():
             return keys
         none = pa.scalar(None, pa.binary())
         objects = pc.if_else(is_object, keys, pa.scalar(b"{}"))
         payloads: list[pa.Array] = []
-        for part in parser(_JSON, _PAYLOAD, infer=False)(objects):
-            payloads += _in_place(part, part.rows.column("payload").cast(pa.binary()), none)
+        names = [_PAYLOAD, *self._columns]
+        fields = pa.schema([pa.field(name, pa.string()) for name in names])
+        for part in parser(_JSON, fields, infer=False)(objects):
+            payload = part.rows.column(_PAYLOAD).cast(pa.binary())
+            for name in self._columns:
+                payload = pc.if_else(pc.is_valid(part.rows.column(name)), none, payload)
+            payloads += _in_place(part, payload, none)
         return pc.coalesce(pa.concat_arrays(payloads), keys)
 
     def _rows(self, texts: pa.Array, known: pa.Schema, *, infer: bool) -> Parsed | None:
@@ -102,15 +110,7 @@ def reject_null_keys(parsed: Parsed, keys: pa.RecordBatch, columns: Sequence[str
         place = keys.schema.get_field_index(name)
         missing = pa.repeat(pa.scalar(True), len(is_null)) if place < 0 else pc.is_null(keys[place])
         is_null = pc.or_(is_null, missing)
-    if not pc.any(is_null).as_py():
-        return parsed
-    reason = f"no value for the key ({', '.join(columns)})"
-    kept = parsed.kept
-    if kept is None:
-        kept = pa.array(np.arange(parsed.values))
-    more = [BadRow(row, reason) for row in kept.filter(is_null).to_pylist()]
-    stays = pc.invert(is_null)
-    return Parsed(parsed.rows.filter(stays), kept.filter(stays), sorted([*parsed.bad, *more]))
+    return reject_rows(parsed, is_null, f"no value for the key ({', '.join(columns)})")
 
 
 def _conformed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
