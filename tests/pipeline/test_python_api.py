@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import sawlog.pipeline
 from sawlog.client import Admin
-from sawlog.pipeline import Pipeline
+from sawlog.pipeline import BatchLanded, Pipeline, PipelineFailed, PipelineIsRunning
 from sawlog.pipeline.landing.driver.pipeline_status import State
 from sawlog.pipeline.landing.failures import FailureKind
-from sawlog.pipeline.pipeline import PipelineIsRunning
-from sawlog.pipeline.pipeline_events import BatchLanded, PipelineEvent, PipelineFailed
+from sawlog.pipeline.pipeline_events import PipelineEvent
 from support.pipeline.landing import create_topic, rows_of, send
 from support.server.broker_process import SawlogServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+API = ("BadPipelineFile", "Message", "Progress", "RunResult", "StateChanged", "TableResult")
 DOCS = Path(__file__).parents[2] / "docs" / "pipeline.md"
 PATIENCE_S = 120
 
@@ -45,6 +46,12 @@ def test_a_table_is_checked_landed_and_described(
     assert [(entry.rows, entry.lag) for entry in pipeline.status()] == [(2, 0)]
     assert pipeline.run_once().rows == 0
     assert spark.sparkContext.parallelize([1]).count() == 1, "the caller's context still works"
+
+
+@pytest.mark.parametrize("name", [*API, "Pipeline"])
+def test_the_names_of_the_api_are_in_one_module(name: str) -> None:
+    assert getattr(sawlog.pipeline, name).__name__ == name
+    assert name in sawlog.pipeline.__all__
 
 
 def test_a_background_run_lands_until_it_is_stopped(
@@ -126,6 +133,8 @@ def test_the_examples_of_the_documentation_run(
 ) -> None:
     section = DOCS.read_text().split("## From Python\n")[1].split("\n## ")[0]
     notebook, airflow = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    section = DOCS.read_text().split("## Reading the tables\n")[1].split("\n## ")[0]
+    (reading,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     create_topic(broker.bootstrap, "access-log", 1)
     try:
@@ -133,6 +142,9 @@ def test_the_examples_of_the_documentation_run(
         found: dict[str, Any] = {}
         exec(notebook.replace("127.0.0.1:9092", broker.bootstrap), found)
         assert found["result"].rows == 2
+        exec(reading.replace("/srv/lake", str(tmp_path / "lake")), found)
+        assert found["frame"].height == 2
+        assert found["rows"] == [(0, 200), (1, 404)]
         file = {"brokers": broker.bootstrap, "lake": str(tmp_path / "lake"),
                 "tables": {"access": {"topic": "access-log", "format": "json"}}}  # fmt: skip
         Path("pipeline.yaml").write_text(json.dumps(file))

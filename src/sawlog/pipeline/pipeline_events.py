@@ -116,12 +116,14 @@ def log_event(event: PipelineEvent) -> None:
 class RunEvents:
     """Passes the events of a run to a callback, one at a time, and counts what landed.
 
-    An exception of the callback is logged and changes nothing about the run.
+    Progress is passed on only if it changed. An exception of the callback is logged and changes
+    nothing about the run.
     """
 
     def __init__(self, tables: list[str], on_event: OnEvent) -> None:
         self.result = RunResult({name: TableResult() for name in tables})
         self._on_event = on_event
+        self._progress: dict[str, Progress] = {}
         self._lock = threading.RLock()
 
     def report(self, table: str, text: str) -> None:
@@ -142,7 +144,11 @@ class RunEvents:
         )  # fmt: skip
 
     def progress_measured(self, table: str, done: int, ends: int) -> None:
-        self._pass_on(Progress(table, done, ends))
+        measured = Progress(table, done, ends)
+        with self._lock:
+            if self._progress.get(table) != measured:
+                self._progress[table] = measured
+                self._pass_on(measured)
 
     def state_changed(
         self, table: str, state: RunState, failure: LandingFailure | None = None

@@ -1,6 +1,7 @@
 """Landings into Iceberg tables: catalogs with faults, an object store, other readers, refusals."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ from support.pipeline.landing import (
 from support.pipeline.s3_servers import ACCESS_KEY, SECRET_KEY, S3Server
 from support.pipeline.tables import expected
 from support.server.broker_process import SawlogServer
+
+DOCS = Path(__file__).parents[3] / "docs" / "pipeline.md"
 
 
 @pytest.fixture
@@ -151,6 +154,20 @@ def test_polars_reads_the_metadata_file(broker: SawlogServer, topic: str, tmp_pa
     assert sorted(frame["id"].to_list()) == [0, 1, 2, 4, 5, 9]
     assert {"x": [1.5]} in frame["more"].to_list()
     assert (Path(pipeline.lake) / CATALOG_FILE).exists()
+
+
+def test_the_example_of_the_documentation_reads_the_table(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [{"id": 1}, {"id": 2}])
+    pipeline = read_pipeline(str(write_file(tmp_path, broker.bootstrap, topic)))
+    land_here(pipeline)
+    section = DOCS.read_text().split("## Iceberg tables\n")[1].split("\n## ")[0]
+    (example,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(example.replace("/srv/lake", pipeline.lake).replace("sawlog.access", "sawlog.t"), found)
+    assert sorted(found["access"].column("id").to_pylist()) == [1, 2]
 
 
 def test_check_and_status_show_an_iceberg_table(

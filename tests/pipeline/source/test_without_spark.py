@@ -21,6 +21,7 @@ from sawlog.pipeline.source.offset_json import AtOffsets, AtSameTime, AtTimes, M
 from sawlog.pipeline.source.range_reader import read_batches
 from sawlog.pipeline.source.source_options import ReadSettings, Topics, read_source_options
 from sawlog.pipeline.source.subscription import LOOK_EVERY_MS, BadPosition, Subscription
+from sawlog.pipeline.source.topic_source import ranges_between
 from sawlog.pipeline.source.topic_stream import DataLost
 from support.pipeline.topics import Topics as Made
 from support.pipeline.topics import making
@@ -71,6 +72,22 @@ def test_positions_of_every_kind_become_offsets(made: Made, topic: str) -> None:
         topics.resolve(AtOffsets({a: 5}), is_start=True)
     with pytest.raises(BadPosition, match="names other-0, which is not read"):
         topics.resolve(AtTimes({a: 5, b: 5, partition_of("other", 0): 1}), is_start=True)
+
+
+def test_a_batch_that_ends_before_it_starts_is_rejected(made: Made, topic: str) -> None:
+    made.create(topic, 1)
+    made.write(topic, 4)
+    options = read_source_options(
+        {
+            "kafka.bootstrap.servers": "127.0.0.1:1",
+            "subscribe": topic,
+            "startingOffsets": f'{{"{topic}": {{"0": 9}}}}',
+        },
+        streaming=False,
+    )
+    topics = Subscription(made.cluster, options.topics)
+    with pytest.raises(BadPosition, match="the starting offset 9 is after the ending offset 4"):
+        ranges_between(topics, options)
 
 
 def test_topics_are_found_by_name_by_pattern_and_by_partition(made: Made, topic: str) -> None:

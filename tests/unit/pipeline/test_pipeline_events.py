@@ -43,6 +43,14 @@ def test_events_reach_the_callback_and_are_counted() -> None:
     assert (result.tables["b"].version, result.failures) == (None, {})
 
 
+def test_progress_is_passed_on_only_if_it_changed() -> None:
+    seen: list[PipelineEvent] = []
+    events = RunEvents(["a", "b"], seen.append)
+    for table, landed, end in [("a", 0, 3), ("b", 0, 3), ("a", 0, 3), ("a", 3, 3), ("a", 3, 3)]:
+        events.progress_measured(table, landed, end)
+    assert seen == [Progress("a", 0, 3), Progress("b", 0, 3), Progress("a", 3, 3)]
+
+
 def test_a_failing_callback_is_logged_and_changes_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -25,6 +25,22 @@ _OTHER_NAMES = {
     "dec": "decimal",
     "numeric": "decimal",
 }
+_OF_OTHER_SYSTEMS = {  # types that are not accepted here; the hint names the one to write
+    **dict.fromkeys(
+        ("char", "varchar", "text", "str", "utf8", "uuid", "json", "variant"), "string"
+    ),
+    **dict.fromkeys(("bytes", "bytea", "blob", "varbinary"), "binary"),
+    **dict.fromkeys(("int8", "uint8"), "tinyint or smallint"),
+    "int16": "smallint",
+    "int32": "int",
+    **dict.fromkeys(("int64", "uint32", "serial", "bigserial"), "bigint"),
+    **dict.fromkeys(("uint64", "number", "money"), "decimal"),
+    "float32": "float",
+    "float64": "double",
+    **dict.fromkeys(("datetime", "timestamptz", "timestamp_ntz"), "timestamp"),
+    "list": "array",
+    **dict.fromkeys(("record", "row", "object"), "struct"),
+}
 _WORDS = (*SIMPLE, "decimal", "array", "map", "struct", *_OTHER_NAMES)
 _TOKEN = re.compile(
     r"\s*(?:(?P<word>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`|(?P<number>\d+)"
@@ -208,6 +224,8 @@ class _Reader:
 
 
 def _hint(written: str) -> str:
+    if (known := _OF_OTHER_SYSTEMS.get(written)) is not None:
+        return f"; did you mean {known}?"
     near = difflib.get_close_matches(written, _WORDS, n=1)
     return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_WORDS[:15])}"
 

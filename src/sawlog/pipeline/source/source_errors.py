@@ -2,7 +2,8 @@
 
 Spark turns the exception of a Python worker into text with a traceback, unless it is told to hide
 it. The worker exits after an exception, so what is set here concerns that exception only. Errors
-that are not expected keep their traceback.
+that are not expected keep their traceback. The stderr of a worker is the user's terminal if Spark
+runs on one machine, so it gets a traceback only if the error may be a defect.
 """
 
 import functools
@@ -16,9 +17,13 @@ from typing import Any, TypeVar
 from sawlog.client.errors import ClientError
 from sawlog.core.errors import KafkaError
 from sawlog.pipeline.source.executor_check import ExecutorDiffers
+from sawlog.pipeline.source.option_values import BadOption
+from sawlog.pipeline.source.subscription import BadPosition
+from sawlog.pipeline.source.topic_stream import DataLost
 
 Class = TypeVar("Class", bound=type)
-_EXPECTED = (ValueError, KafkaError, ClientError, ExecutorDiffers)
+_EXPLAINED = (BadOption, BadPosition, DataLost, KafkaError, ClientError, ExecutorDiffers)
+_EXPECTED = (ValueError, *_EXPLAINED)
 _HIDE = "SPARK_HIDE_TRACEBACK"  # read by PySpark's worker when it reports an exception
 
 
@@ -59,7 +64,8 @@ def _short() -> Iterator[None]:
     except _EXPECTED as error:
         if not _is_in_worker():
             raise
-        traceback.print_exc(file=sys.stderr)  # in the log of the worker
+        if not isinstance(error, _EXPLAINED):
+            traceback.print_exc(file=sys.stderr)  # in the log of the worker
         os.environ[_HIDE] = "1"
         raise SourceError(str(error)) from error
 

@@ -155,7 +155,8 @@ def _check_query_type(options: Options, streaming: bool) -> None:
 def _topics(options: Options) -> Topics:
     given = options.given(_TOPICS)
     if len(given) != 1:
-        found = f"{' and '.join(repr(name) for name in given)} are given" if given else "none is"
+        names = " and ".join(repr(name) for name in given)
+        found = f"{names} are given" if given else "none is given"
         raise BadOption(
             f"{WHAT} takes exactly one of 'subscribe', 'subscribePattern' and 'assign'; {found}"
         )

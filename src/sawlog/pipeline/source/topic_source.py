@@ -254,8 +254,8 @@ def ranges_between(topics: Subscription, options: SourceOptions) -> list[OffsetR
     for wanted in whole:
         if wanted.size < 0:
             raise BadPosition(
-                f"{wanted.partition} would be read from {wanted.start} to {wanted.end}, which is"
-                " before"
+                f"{wanted.partition}: the starting offset {wanted.start} is after the ending offset"
+                f" {wanted.end}"
             )
     return split_ranges(whole, min_tasks=options.min_tasks, max_records=options.max_task_records)
 

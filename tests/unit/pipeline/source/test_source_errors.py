@@ -9,6 +9,7 @@ from sawlog.client.errors import NoBrokerReachable
 from sawlog.pipeline.source import source_errors
 from sawlog.pipeline.source.option_values import BadOption
 from sawlog.pipeline.source.source_errors import SourceError, short_errors
+from sawlog.pipeline.source.topic_stream import DataLost
 
 
 @short_errors
@@ -34,11 +35,26 @@ def _in_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_in_worker")
-@pytest.mark.parametrize("error", [BadOption("no such option"), NoBrokerReachable("nobody")])
-def test_an_expected_error_is_raised_without_its_traceback(error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [BadOption("no such option"), NoBrokerReachable("none answers"), DataLost("t-0 lost 3 to 4")],
+)
+def test_an_expected_error_is_raised_without_its_traceback(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SourceError, match=str(error)):
         Reader(error).partitions()
     assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"
+    assert not capsys.readouterr().err  # the terminal of a Spark on one machine
+
+
+@pytest.mark.usefixtures("_in_worker")
+def test_an_error_that_may_be_a_defect_is_logged_with_its_traceback(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SourceError, match="too many values"):
+        Reader(ValueError("too many values to unpack")).partitions()
+    assert "Traceback" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("_in_worker")

@@ -252,7 +252,7 @@ def test_stream_options_are_warned_of_in_a_batch_query(
 
 
 def test_missing_topics_and_brokers_are_reported() -> None:
-    with pytest.raises(BadOption, match=r"exactly one of 'subscribe'.*none is"):
+    with pytest.raises(BadOption, match=r"exactly one of 'subscribe'.*none is given"):
         read_source_options(BROKERS, streaming=True)
     with pytest.raises(BadOption, match=r"'kafka.bootstrap.servers' is missing"):
         read_source_options({"subscribe": "logs"}, streaming=True)

@@ -9,6 +9,7 @@ driver has died, its last states stay until a later driver has recorded the same
 import json
 import os
 import socket
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -23,6 +24,8 @@ from sawlog.pipeline.landing.failures import FailureKind
 
 DRIVERS = f"{RECORDS}/drivers"
 HEARTBEAT_S = 10.0
+_CLOCK_ERROR_MS = 5_000
+_START_TIME = 18  # in the fields of /proc/PID/stat after the state
 SILENT_MS = 60_000  # without a heartbeat for so long a driver counts as gone
 
 
@@ -78,13 +81,21 @@ class SeenDriver(NamedTuple):
     modified_ms: int
 
     def is_alive(self, now_ms: int) -> bool:
-        """Whether the driver runs, as far as its heartbeats tell; on this machine at once."""
+        """Whether the driver runs: by its process on this machine, else by its heartbeats.
+
+        A driver here may be alive without heartbeats (the disk is full), but then the process must
+        have started before the record: a later one only has the same id.
+        """
         record = self.record
+        is_silent = now_ms - self.modified_ms >= SILENT_MS
         if record.ended_ms is not None:
             return False
-        if record.machine is not None and record.machine == this_machine():
-            return _is_running(record.pid)
-        return now_ms - self.modified_ms < SILENT_MS
+        if record.machine is None or record.machine != this_machine():
+            return not is_silent
+        process = _process(record.pid)
+        return process is not None and (
+            not is_silent or process.started_ms <= record.started_ms + _CLOCK_ERROR_MS
+        )
 
 
 def record_path(driver_id: str) -> str:
@@ -150,11 +161,19 @@ def this_machine() -> str | None:
         return None
 
 
-def _is_running(pid: int) -> bool:
+class _Process(NamedTuple):
+    started_ms: float  # since 1970; 0 if it is unknown
+
+
+def _process(pid: int) -> _Process | None:
+    """The running process with this id; one that died and waits for its parent does not count."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True  # of another user
-    return True
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        since_boot_s = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except OSError:
+        return _Process(0)
+    state, *fields = stat.rpartition(")")[2].split()
+    age_s = since_boot_s - int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
+    return None if state in "ZX" else _Process((time.time() - age_s) * 1_000)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,6 +113,24 @@ def test_a_driver_is_gone_without_heartbeats(tmp_path: Path) -> None:
     assert seen.is_alive(1_000 + SILENT_MS - 1)
     assert not seen.is_alive(1_000 + SILENT_MS)
     assert not SeenDriver(died(pipeline_with(tmp_path, "t"), "t"), 1_000).is_alive(1_001)
+
+
+def test_a_killed_driver_is_gone_before_its_parent_has_waited() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        seen = SeenDriver(replace(new_record("a", ["t"], 0), pid=child.pid), 1_000)
+        assert seen.is_alive(1_001)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
+        assert not seen.is_alive(1_001)
+
+
+def test_a_silent_driver_on_this_machine_is_alive_unless_its_process_is_a_later_one() -> None:
+    silent_ms = 1_000 + SILENT_MS
+    here = new_record("a", ["t"], time.time_ns() // 1_000_000)
+    assert SeenDriver(here, 1_000).is_alive(silent_ms)
+    before_this_process = SeenDriver(replace(here, started_ms=0), 1_000)
+    assert before_this_process.is_alive(silent_ms - 1)
+    assert not before_this_process.is_alive(silent_ms)
 
 
 def test_the_record_of_a_dead_driver_stays_until_its_tables_are_recorded(tmp_path: Path) -> None:
