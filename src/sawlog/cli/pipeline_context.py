@@ -63,6 +63,9 @@ class InvalidPipelineFile(click.ClickException):
 def load(file: str) -> "PipelineConfig":
     """Read and check the file; a file with errors is a usage error with one line per problem."""
     try:
+        from sawlog.pipeline.without_pandas import keep_pandas_from_pyarrow
+
+        keep_pandas_from_pyarrow()
         from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
         from sawlog.pipeline.landing.configuration.yaml_nodes import BadPipelineFile
     except ImportError as error:
@@ -114,6 +117,9 @@ def require_spark() -> None:
         raise click.ClickException(
             f"the pipeline needs PySpark 4.2 or later; {pyspark.__version__} is installed"
         )
+    from sawlog.pipeline.without_pandas import keep_pandas_from_pyspark
+
+    keep_pandas_from_pyspark()
 
 
 @contextmanager

@@ -45,6 +45,7 @@ _TASK_TRIES = 4
 # No record of a landing passes through the JVM, and the optimising compiler takes half of the
 # processor time of its start.
 _LANDING_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_DAEMON = "sawlog.pipeline.landing.task.worker_daemon"
 STILL_STARTING_S = 5.0
 
 
@@ -180,7 +181,11 @@ def build_context(
     }
     java_options = [] if pipeline.queries else [*_LANDING_JVM]
     if wanted.startswith("local"):
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.python.daemon.module": _DAEMON,  # executors elsewhere may lack this package
+        }
     settings |= pipeline.spark
     # Only spark-submit honours the setting.
     python = settings.get("spark.pyspark.python", sys.executable)
