@@ -55,7 +55,7 @@ def list_(table: str, where: str | None, file: str, as_json: bool) -> None:
     elif rows:
         print_table(("rows", "first", "last", "reason"), rows, numbers=("rows",))
     else:
-        note(f"{table}: no dead letters")
+        note(_none(table, where))
 
 
 @dead.command()
@@ -84,7 +84,7 @@ def show(table: str, where: str | None, limit: int, file: str, as_json: bool) ->
         cells = [(*_position(row).values(), row["error"], _text(row["value"])) for row in found]
         print_table(columns, cells, numbers=("partition", "offset"))
     else:
-        note(f"{table}: no dead letters")
+        note(_none(table, where))
 
 
 @dead.command()
@@ -120,6 +120,10 @@ def retry(table: str, where: str | None, file: str) -> None:
     print_line(f"{table}: {', '.join(parts)}")
 
 
+def _none(table: str, where: str | None) -> str:
+    return f"{table}: no dead letters" + ("" if where is None else " that fulfil the condition")
+
+
 def _table(file: str, table: str) -> "tuple[PipelineConfig, LandedTable]":
     wanted = load(file)
     return wanted, landed_table(wanted, table)
@@ -130,10 +134,13 @@ def _failures() -> Iterator[None]:
     """Convert the errors of tables to one line."""
     from sawlog.pipeline.delta.errors import TableError
     from sawlog.pipeline.formats.parsed import FormatError
+    from sawlog.pipeline.landing.driver.dead_letter_reader import InvalidCondition
     from sawlog.pipeline.landing.failures import LandingFailure, classify
 
     try:
         yield
+    except InvalidCondition as error:
+        raise click.UsageError(f"--where: {error}") from None
     except FormatError as error:
         raise click.ClickException(str(error)) from None
     except (LandingFailure, TableError, OSError) as error:
@@ -175,7 +182,7 @@ def _headers(entries: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes | N
 
 
 def _iso(at: "datetime | None") -> str | None:
-    return None if at is None else at.isoformat()
+    return None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _text(value: bytes | None) -> str | None:

@@ -32,6 +32,8 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.landing.driver.pipeline_cluster import pipeline_cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sawlog.core.ids import TopicPartition
     from sawlog.pipeline.delta.compaction import CompactionResult
     from sawlog.pipeline.delta.table_path import TablePath
@@ -107,8 +109,17 @@ def _row(entry: "TableStatus") -> tuple[Any, ...]:
         _grouped(entry.rows_per_s), _ago(entry.committed_ms), _grouped(entry.version),
         _grouped(entry.files),
         _grouped(entry.small_files), _grouped(size), _grouped(entry.dead_letters),
-        _grouped(len(entry.skipped)) if entry.skipped else None, entry.reason,
+        _skipped_count(entry.skipped), entry.reason,
     )  # fmt: skip
+
+
+def _skipped_count(entries: "Sequence[SkippedRecords]") -> str | None:
+    """How many offsets were skipped, such as 8; 8+ if the end of one loss is unknown."""
+    if not entries:
+        return None
+    known = sum(entry.last_offset - entry.first_offset + 1
+                for entry in entries if entry.last_offset is not None)  # fmt: skip
+    return f"{known:,}{'+' if any(entry.last_offset is None for entry in entries) else ''}"
 
 
 def _grouped(number: float | None) -> str | None:

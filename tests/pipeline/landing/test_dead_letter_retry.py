@@ -1,6 +1,7 @@
 """Dead letters are listed, shown, and moved to the table once they fit, exactly once."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +238,7 @@ def test_dead_letters_are_listed_and_shown(
     header, line = capsys.readouterr().out.splitlines()
     assert header.split() == ["topic", "partition", "offset", "timestamp", "error", "value"]
     assert '{"id": "four"}' in line
+    assert re.search(r" \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", line)
     assert run(["pipeline", "dead", "show", "t", "-f", file, "--json", "--limit", "2"]) == 0
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["offset"], second["offset"]) == (1, 2)
@@ -248,10 +250,31 @@ def test_a_retry_is_reported(world: World, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == "t: 0 dead letters moved to the table, 4 do not fit\n"
 
 
-def test_an_invalid_condition_is_reported(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ("x = 1", "no field named x. Valid fields are topic, partition, offset, timestamp"),
+        ("offset > 1 AND )", "syntax error at line 1, column 16: expected an expression, found )"),
+        ("offset >", "syntax error at its end: expected an expression"),
+        ("error", "it is not a condition: its value is not boolean"),
+        ("offset = 'abc'", "cannot cast string 'abc' to value of bigint type"),
+        ("error LIKE 5", "there isn't a common type to coerce string and bigint in LIKE"),
+    ],
+)
+def test_an_invalid_condition_is_a_usage_error(
+    world: World, capsys: pytest.CaptureFixture[str], condition: str, reason: str
+) -> None:
     command = ["pipeline", "dead", "list", "t", "-f", world.pipeline.file]
-    assert run([*command, "--where", "x = 1"]) == 1
-    assert "--where: Schema error: No field named x" in capsys.readouterr().err
+    assert run([*command, "--where", condition]) == 2
+    assert f"--where: {reason}" in capsys.readouterr().err
+
+
+def test_a_condition_that_no_dead_letter_fulfils_is_reported(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["pipeline", "dead", "list", "t", "-f", world.pipeline.file]
+    assert run([*command, "--where", "offset = 77 -- none"]) == 0
+    assert capsys.readouterr().err == "t: no dead letters that fulfil the condition\n"
 
 
 def test_tombstones_land_as_rows(broker: SawlogServer, topic: str, tmp_path: Path) -> None:

@@ -4,6 +4,10 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from sawlog.client.net.cluster import Cluster
+from sawlog.pipeline.landing.driver.pipeline_status import State, statuses
 from support.pipeline.landing import create_topic, land, pipeline_of, rows_of, run_once, send
 from support.server.broker_process import SawlogServer
 
@@ -87,3 +91,25 @@ def test_a_sql_error_is_reported_in_one_line_with_its_position(
         f"the query of 'words': syntax error at line 1, column {column}: at or near 'x': extra"
         " input 'x' [PARSE_SYNTAX_ERROR]"
     )
+
+
+@pytest.mark.parametrize(
+    ("sql", "advice"),
+    [
+        ("SELECT no_such FROM t", "`no_such` cannot be resolved"),
+        ("SELECT count(*) AS n FROM t", "name the columns that identify a row (key: [...])"),
+    ],
+)
+def test_a_query_that_cannot_start_is_stopped_after_the_run(
+    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path, sql: str, advice: str
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [{"id": 1}])
+    tables = f"  t: {{topic: {topic}, format: json}}\n  q: {{sql: '{sql}'}}\n"
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, tables)
+    run_once(spark, pipeline)
+    with Cluster(broker.bootstrap) as cluster:
+        landed, query = statuses(pipeline, cluster, lambda _: None)
+    assert (landed.state, query.state) == (State.READY, State.STOPPED)
+    assert query.reason is not None
+    assert advice in query.reason

@@ -151,6 +151,15 @@ def test_topics_that_appear_during_a_run_land_from_their_first_record(
     assert world.status(pipeline).lag == 0
 
 
+def test_check_names_the_topics_that_a_pattern_matches(world: World) -> None:
+    of = f"4 partitions of '{world.prefix}[.].*', which matches"
+    both = f"{world.topic('a')}, {world.topic('b')}"
+    pipeline = world.pipeline()
+    assert world.check(pipeline) == f"will be created from {of} {both}"
+    land_here(pipeline)
+    assert world.check(pipeline) == f"continues after 6 records in {of} {both}"
+
+
 def test_a_pattern_without_a_topic_waits_for_the_first(
     broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:

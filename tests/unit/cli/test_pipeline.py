@@ -18,6 +18,7 @@ from sawlog.client.consumer.consumer import AtOffset, AtTime
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.pipeline_status import TableStatus
+from sawlog.pipeline.landing.driver.skipped_records import SkippedRecords
 from support.pipeline.tables import land, new_table
 
 HEAD = "brokers: 127.0.0.1:1\nlake: ./lake\ntables:\n"
@@ -94,6 +95,16 @@ def test_numbers_of_a_status_have_thousands_separators() -> None:
     entry = TableStatus("t", "a", version=1_234, records_read=5_000_000, rows_per_s=12_345.67)
     row = _row(entry)
     assert (row[4], row[5], row[7], row[9]) == ("5,000,000", None, "12,345.7", "1,234")
+
+
+@pytest.mark.parametrize(
+    ("last_offsets", "shown"), [([], None), ([7], "8"), ([7, 1_001], "1,010"), ([7, None], "8+")]
+)
+def test_a_status_counts_the_skipped_offsets(
+    last_offsets: list[int | None], shown: str | None
+) -> None:
+    skipped = [SkippedRecords("t", 0, 0, last, 0, "deleted", 5, 1) for last in last_offsets]
+    assert _row(TableStatus("t", "a", skipped=skipped))[-2] == shown
 
 
 def test_status_of_tables_that_do_not_exist_yet(

@@ -36,6 +36,9 @@ _MAX_BACKOFF_S = 2.0
 _CODE = re.compile(r"<Code>([^<]*)</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
 _URL = re.compile(r"\S*://\S*")
+_HOST = re.compile(r"^Generic .*?://(?:[^/@\s]*@)?([^/@\s]+)")
+_NOT_SENT = "error sending request"
+_CAUSE = re.compile(r'(?:message|error): "([^"]+)"')  # of the operating system, DNS or TLS
 
 
 class ObjectReader:
@@ -260,7 +263,12 @@ def store_errors(full: str) -> Iterator[None]:
 
 def _reason(error: BaseException) -> str:
     """The code and message of a response, or the part of the text after the request."""
-    text = str(error).partition("\n\nDebug source")[0]
+    text, _, details = str(error).partition("\n\nDebug source")
+    host = _HOST.search(text)
+    if _NOT_SENT in text and host is not None:
+        cause = _CAUSE.search(details) if "kind: Connect" in details else None
+        why = "it timed out" if "kind: Timeout" in details else _NOT_SENT
+        return f"{host[1]} does not answer: {why if cause is None else cause[1]}"
     code, message = _CODE.search(text), _MESSAGE.search(text)
     if code is not None:
         return f"{code[1]}: {message[1]}" if message is not None else code[1]

@@ -1,13 +1,16 @@
 """Commits to an object store whose requests and responses get lost, fail or race."""
 
 import pickle
+import socket
 import threading
 from collections.abc import Iterator
 
+import obstore
 import pytest
+from obstore.store import S3Store
 
 from sawlog.pipeline.delta.errors import StoreUnavailable, UnsupportedStorage
-from sawlog.pipeline.delta.object_storage import ObjectStorage
+from sawlog.pipeline.delta.object_storage import ObjectStorage, store_errors
 from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.store_probe import probe
 from sawlog.pipeline.delta.table_path import StorageOptions, TablePath
@@ -146,6 +149,25 @@ def test_a_store_that_does_not_answer_is_waited_for(moto: S3Server, proxy: Fault
     assert failure.kind is FailureKind.STORE_UNREACHABLE
     assert failure.message == f"{storage.full(ENTRY)}: SlowDown: by the proxy"
     assert parse_failure(f"PythonException: {failure}").kind is FailureKind.STORE_UNREACHABLE
+
+
+@pytest.mark.parametrize("is_listening", [False, True])
+def test_an_endpoint_that_cannot_be_reached_is_named(is_listening: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        if not is_listening:
+            server.close()
+        store = S3Store(
+            "bucket",
+            config={"endpoint": f"http://127.0.0.1:{port}", "region": "r",
+                    "access_key_id": ACCESS_KEY, "secret_access_key": SECRET_KEY},
+            client_options={"allow_http": True, "timeout": "100ms"},
+            retry_config={"max_retries": 0},
+        )  # fmt: skip
+        with pytest.raises(StoreUnavailable) as caught, store_errors("s3://bucket/t"):
+            obstore.get(store, "t")
+    why = "it timed out" if is_listening else "Connection refused"
+    assert caught.value.strerror == f"127.0.0.1:{port} does not answer: {why}"
 
 
 @pytest.mark.parametrize(

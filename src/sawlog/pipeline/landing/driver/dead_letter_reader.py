@@ -17,7 +17,6 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 
 Positions = Mapping[TopicPartition, np.ndarray]
 """Ascending offsets by partition; an offset occurs as often as there are rows."""
@@ -25,6 +24,21 @@ Positions = Mapping[TopicPartition, np.ndarray]
 POSITION = ("topic", "partition", "offset")
 _GROUPED = ("topic", "partition", "offset_list")
 _OF_ONE_VALUE = re.compile(r", (?:found .*|at byte \d+)$", re.DOTALL)
+_SELECT = 'SELECT topic, partition, "offset" FROM dead WHERE ('
+_PARSER_ERROR = re.compile(
+    r'ParserError\("Expected: (.+?), found: (.+) at Line: (\d+), Column: (\d+)"\)'
+)
+_PREFIXES = re.compile(r"^(?:(?:Schema|SQL|Arrow|Parser|Cast) error: |Error during planning: )+")
+_SQL_TYPES = {
+    "Utf8View": "string", "Utf8": "string", "LargeUtf8": "string", "Boolean": "boolean",
+    "BinaryView": "binary", "Binary": "binary", "Int32": "int", "Int64": "bigint",
+    "Float64": "double",
+}  # fmt: skip
+_ARROW_TYPE = re.compile(rf"\b(?:{'|'.join(_SQL_TYPES)})\b")
+
+
+class InvalidCondition(ValueError):
+    """A condition on dead letters that is not SQL, or does not fit their columns."""
 
 
 @dataclass(slots=True)
@@ -39,7 +53,7 @@ class ReasonCount:
 def select_positions(dead: Table, where: str | None) -> Positions:
     """The positions of the dead letters that fulfil the condition, in all versions of a topic.
 
-    Raises LandingFailure if the condition is invalid.
+    Raises InvalidCondition.
     """
     if where is None:
         columns = pa.schema([dead.schema.field(name) for name in POSITION])
@@ -58,13 +72,29 @@ def select_positions(dead: Table, where: str | None) -> Positions:
         version=dead.version,
         storage_options=None if options is None else dict(options),
     )
-    query = f'SELECT topic, partition, "offset" FROM dead WHERE ({where})'
+    query = f"{_SELECT}{where}\n)"  # a line of its own: a comment in the condition ends before it
     try:
         found = pa.table(QueryBuilder().register("dead", table).execute(query).read_all())
     except DeltaError as error:
-        text = str(error).splitlines()[0]
-        raise LandingFailure(FailureKind.INVALID, f"--where: {text}") from None
+        raise InvalidCondition(condition_error(where, str(error))) from None
     return positions_of(found.to_batches())
+
+
+def condition_error(where: str, error: str) -> str:
+    """The reason in an error of DataFusion, with Spark's types and positions in the condition."""
+    reason = error.rpartition("caused by\n")[2]
+    parser_error = _PARSER_ERROR.search(reason)
+    if parser_error is not None:
+        expected, found, line, column = parser_error.groups()
+        if int(line) > len(where.split("\n")):
+            return f"syntax error at its end: expected {expected}"
+        at = int(column) - (len(_SELECT) if line == "1" else 0)
+        return f"syntax error at line {line}, column {at}: expected {expected}, found {found}"
+    if "non-boolean predicate" in reason:
+        return "it is not a condition: its value is not boolean"
+    reason = _PREFIXES.sub("", " ".join(reason.split())).replace("dead.", "")
+    reason = _ARROW_TYPE.sub(lambda found: _SQL_TYPES[found[0]], reason)
+    return reason[:1].lower() + reason[1:].rstrip(".")
 
 
 def positions_of(batches: list[pa.RecordBatch]) -> Positions:

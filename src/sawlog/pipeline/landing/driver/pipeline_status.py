@@ -101,7 +101,7 @@ class _Records:
         runs = recorded_runs(self._drivers, entry.table, self._now_ms)
         state, reason, since_ms, drivers = combined_state(
             TableState(entry.state, entry.reason), entry.lag, runs, self._now_ms,
-            patience_ms=patience_ms,
+            patience_ms=patience_ms, is_query=entry.topic is None,
         )  # fmt: skip
         return replace(entry, state=state, reason=reason, since_ms=since_ms, drivers=drivers)
 

@@ -46,6 +46,7 @@ from sawlog.pipeline.registry.registry_client import (
 )
 from sawlog.pipeline.source.offset_json import Offsets
 
+_MAX_NAMED = 5
 _FAILURES = (LandingFailure, FormatError, TableError, KafkaError, ClientError, OSError)
 
 
@@ -61,6 +62,7 @@ class PreflightResult(NamedTuple):
     starts: Offsets | None = None  # None: there is no table yet
     ends: Offsets | None = None  # None: unknown, or of another topic than the one that landed
     failure: LandingFailure | None = None
+    topics: tuple[str, ...] = ()  # the existing ones that the table selects
 
 
 def preflight(cluster: Cluster, config: LandedTable) -> PreflightResult:
@@ -70,7 +72,8 @@ def preflight(cluster: Cluster, config: LandedTable) -> PreflightResult:
         columns = initial_value_schema(config)
         parser(format_of(config), columns, infer=declared_schema(config) is None)
         topics = find_topics(cluster, config)
-        found = PreflightResult(len(partitions_of(topics)))
+        names = tuple(sorted(str(topic.name) for topic in topics))
+        found = PreflightResult(len(partitions_of(topics)), topics=names)
         if not table_exists(config):
             check_other_format(config)
             return found
@@ -147,21 +150,32 @@ def _exists(config: LandedTable) -> bool:
 
 def check_landed(cluster: Cluster, config: LandedTable) -> CheckResult:
     """Say in one line where a landing would start, or why it cannot."""
-    partitions, starts, _, failure = preflight(cluster, config)
-    failure = failure or _registry_failure(config)
+    found = preflight(cluster, config)
+    failure = found.failure or _registry_failure(config)
     if failure is not None:
         is_stopped = failure.kind in FATAL and _exists(config)
         text = f"stopped: {failure.message}" if is_stopped else failure.message
         return CheckResult(text, failure.kind)
-    if starts is not None:
-        records = sum(starts.values())
+    selected = _selected(config, found.topics)
+    if found.starts is not None:
+        records = sum(found.starts.values())
         return CheckResult(
             f"continues after {_counted(records, 'record')} in"
-            f" {_counted(len(starts), 'partition')} of {str(config.selection)!r}"
+            f" {_counted(len(found.starts), 'partition')} of {selected}"
         )
     return CheckResult(
-        f"will be created from {_counted(partitions, 'partition')} of {str(config.selection)!r}"
+        f"will be created from {_counted(found.partitions, 'partition')} of {selected}"
     )
+
+
+def _selected(config: LandedTable, topics: tuple[str, ...]) -> str:
+    """The topics of the file, and those that a pattern matches now."""
+    selection = repr(str(config.selection))
+    if not config.selection.pattern:
+        return selection
+    more = len(topics) - _MAX_NAMED
+    named = ", ".join(topics[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"{selection}, which matches {named}"
 
 
 def _registry_failure(config: LandedTable) -> LandingFailure | None:

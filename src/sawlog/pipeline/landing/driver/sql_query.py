@@ -206,6 +206,12 @@ class SqlQuery:
             raise LandingFailure(failure.kind, text) from error
 
 
+_KEY_ADVICE = (
+    "the rows of an aggregate change: name the columns that identify a row (key: [...]), so that"
+    " they are upserted, or give a watermark, so that each is written once"
+)
+
+
 def start_failure(error: Exception, *, has_run: bool = False) -> LandingFailure:
     """Why a query did not start.
 
@@ -216,6 +222,8 @@ def start_failure(error: Exception, *, has_run: bool = False) -> LandingFailure:
     from pyspark.errors import AnalysisException
 
     message = condense_spark_error(str(error)) or type(error).__name__
+    if "STREAMING_OUTPUT_MODE" in message:
+        return LandingFailure(FailureKind.INVALID, f"{message}; {_KEY_ADVICE}")
     if "UNRESOLVED_COLUMN" in message:
         return LandingFailure(FailureKind.NOT_FOUND, message)
     if "NUM_COLUMNS_MISMATCH" in message:

@@ -80,14 +80,20 @@ def combined_state(
     now_ms: int,
     *,
     patience_ms: int = PATIENCE_MS,
+    is_query: bool = False,
 ) -> TableState:
     """Combine the result of the checks, which may be stopped, waiting, unknown or ready.
 
-    A table is running only if a live driver says so and its records land.
+    A table is running only if a live driver says so and its records land. The columns of a query
+    are not among the checks, so a recorded stop because one was not found is believed.
     """
     alive = [recorded for recorded in runs if recorded.is_alive]
     if checked.state is State.READY:
-        found = _in_drivers(alive, lag, now_ms, patience_ms) if alive else _without_driver(runs)
+        found = (
+            _in_drivers(alive, lag, now_ms, patience_ms)
+            if alive
+            else (_without_driver(runs, is_query))
+        )
     elif checked.state is State.UNKNOWN and runs and runs[-1].run.state is RunState.STOPPED:
         found = TableState(State.STOPPED, runs[-1].run.reason, runs[-1].run.since_ms)
     else:
@@ -132,11 +138,12 @@ def _stuck_since(run: TableRun, lag: int | None, now_ms: int, patience_ms: int) 
     return min((at for at in marks if now_ms - at > patience_ms), default=None)
 
 
-def _without_driver(runs: Sequence[RecordedRun]) -> TableState:
+def _without_driver(runs: Sequence[RecordedRun], is_query: bool) -> TableState:
     if not runs:
         return TableState(State.READY)
     run, place, _, heartbeat_ms = runs[-1]
-    if run.state is RunState.STOPPED and run.kind not in _CHECKED_ANEW:
+    checked_anew = _CHECKED_ANEW - ({FailureKind.NOT_FOUND} if is_query else set())
+    if run.state is RunState.STOPPED and run.kind not in checked_anew:
         return TableState(State.STOPPED, f"{run.reason}; a run tries again", run.since_ms)
     if run.state in (RunState.STOPPED, RunState.ENDED):
         return TableState(State.READY)

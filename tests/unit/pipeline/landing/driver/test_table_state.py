@@ -93,6 +93,15 @@ def test_a_loss_that_was_resolved_is_gone_with_its_driver() -> None:
     assert "restart it" in live.reason
 
 
+def test_a_query_that_lacks_a_column_is_stopped_also_after_its_driver() -> None:
+    run = recorded(
+        RunState.STOPPED, alive=False, reason="no column `b`", kind=FailureKind.NOT_FOUND
+    )
+    assert combined(run) == READY, "the topic of a landed table exists by now"
+    found = combined_state(READY, None, [run], NOW_MS, is_query=True)
+    assert found[:2] == (State.STOPPED, "no column `b`; a run tries again")
+
+
 def test_the_checks_of_a_run_are_believed_first() -> None:
     stopped = TableState(State.STOPPED, "the topic is gone")
     found = combined(recorded(RunState.RUNNING), checked=stopped)
