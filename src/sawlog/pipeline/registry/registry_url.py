@@ -60,7 +60,7 @@ def registry_url(
 
 def _checked_url(url: str) -> str:
     parts = urlsplit(url)
-    if "@" in parts.netloc or parts.query or parts.fragment:
+    if "@" in url or parts.query or parts.fragment:  # a password may have a slash
         raise ValueError(
             "the URL of a registry has a host, a port and a path only; credentials are given beside"
             " it (registry_options) or by the environment"

@@ -196,6 +196,7 @@ def test_clients_of_a_process_are_shared_by_credentials() -> None:
         ("http://", {}, "expected a URL"),
         ("http://a:x", {}, "expected a URL"),
         ("http://ann:s3cret@a", {}, "credentials are given beside it"),
+        ("http://ann:s3cret/x@a", {}, "credentials are given beside it"),
         ("http://a?token=s3cret", {}, "credentials are given beside it"),
         ("http://a", {"pasword": "s3cret"}, "no option 'pasword'"),
         ("http://a", {"user": "s3cret"}, "given together"),

@@ -67,7 +67,7 @@ def run_pipeline(
         return [Outcome(table.name, failure) for table in pipeline.tables]
     with (
         RunRecorder(pipeline, events) as recorder,
-        VacuumSchedule(pipeline, recorder) if pipeline.maintain else nullcontext(),
+        VacuumSchedule(pipeline, recorder, stop) if pipeline.maintain else nullcontext(),
         CompactionSchedule(pipeline, recorder) as compactions,
         LandingScheduler(context, pipeline, compactions, stop) as scheduler,
     ):

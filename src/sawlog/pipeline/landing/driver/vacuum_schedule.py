@@ -14,16 +14,25 @@ from sawlog.pipeline.landing.driver.events import Events
 
 VACUUM_EVERY_S = 6 * 60 * 60.0
 _LAST_WAIT_S = 3.0
+_POLL_S = 0.1
 
 
 class VacuumSchedule:
-    """Vacuums beside the block, from its start on; the block ends after the first vacuum."""
+    """Vacuums beside the block, from its start on; the block ends after the first vacuum, or when
+    the run is told to stop.
+    """
 
     def __init__(
-        self, pipeline: PipelineConfig, events: Events, *, every_s: float = VACUUM_EVERY_S
+        self,
+        pipeline: PipelineConfig,
+        events: Events,
+        told_to_stop: threading.Event,
+        *,
+        every_s: float = VACUUM_EVERY_S,
     ) -> None:
         self._pipeline = pipeline
         self._events = events
+        self._told_to_stop = told_to_stop
         self._every_s = every_s
         self._stop = threading.Event()
         self._has_vacuumed = threading.Event()
@@ -36,9 +45,11 @@ class VacuumSchedule:
     def __exit__(self, *_: object) -> None:
         """Wait for the first vacuum: otherwise runs with `--once` might never finish one.
 
-        Later ones may be cut off anywhere; the next one continues.
+        Later ones may be cut off anywhere; the next one continues. So may the first of a run that
+        is told to stop: it lists every file, which may take long in a large lake.
         """
-        self._has_vacuumed.wait()
+        while not self._has_vacuumed.wait(_POLL_S) and not self._told_to_stop.is_set():
+            pass
         self._stop.set()
         self._thread.join(_LAST_WAIT_S)
 

@@ -4,8 +4,11 @@ import os
 import threading
 from pathlib import Path
 
+import pytest
+
 from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
+from sawlog.pipeline.landing.driver import vacuum_schedule
 from sawlog.pipeline.landing.driver.vacuum_schedule import VacuumSchedule, vacuum_tables
 from support.pipeline.landing import RecordedEvents
 from support.pipeline.tables import new_table
@@ -63,7 +66,7 @@ def test_a_long_run_vacuums_periodically(tmp_path: Path) -> None:
     pipeline = pipeline_with(tmp_path, "  a: {topic: a}")
     events = VacuumEvents()
     leave_file(Path(pipeline.tables[0].path))
-    with VacuumSchedule(pipeline, events, every_s=0.001):
+    with VacuumSchedule(pipeline, events, threading.Event(), every_s=0.001):
         assert events.vacuumed.acquire(timeout=60)
         for _ in range(2):
             leave_file(Path(pipeline.tables[0].path))
@@ -76,6 +79,32 @@ def test_a_short_run_ends_after_its_first_vacuum(tmp_path: Path) -> None:
     events = RecordedEvents()
     for table in pipeline.tables:
         leave_file(Path(table.path))
-    with VacuumSchedule(pipeline, events):
+    with VacuumSchedule(pipeline, events, threading.Event()):
         pass
     assert len(events.lines) == 20
+
+
+class SlowVacuum(RecordedEvents):
+    """Holds the vacuum up until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.released = threading.Event(), threading.Event()
+
+    def report(self, table: str, text: str) -> None:
+        self.began.set()
+        self.released.wait()
+
+
+def test_a_run_that_is_told_to_stop_does_not_wait_for_a_vacuum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vacuum_schedule, "_LAST_WAIT_S", 0.0)
+    pipeline = pipeline_with(tmp_path, "  a: {topic: a}")
+    leave_file(Path(pipeline.tables[0].path))
+    events, stop = SlowVacuum(), threading.Event()
+    with VacuumSchedule(pipeline, events, stop):
+        assert events.began.wait(60)
+        stop.set()
+    assert not events.released.is_set()
+    events.released.set()
