@@ -225,7 +225,8 @@ class FileWriter:
 def _settings(schema: pa.Schema, partition_columns: Sequence[str]) -> dict[str, Any]:
     """Delta encoding for ascending integers, dictionaries for all other columns.
 
-    Partition columns always have Parquet statistics, from which Iceberg takes partition values.
+    Partition columns always have Parquet statistics, from which Iceberg's `add_files`, of other
+    tools, takes partition values.
     """
     rising = [name for name in _RISING if name in schema.names and _is_64_bits(schema, name)]
     return {

@@ -3,7 +3,8 @@
 The offsets are table properties, set in the transaction that adds the files. Each one adds a
 snapshot, also without files, and requires that `main` is at the snapshot on which it was planned.
 After a conflict the table is loaded again and its offsets decide. So they do after a commit of
-unknown outcome, which succeeded if the table has its snapshot, and else can only fail later.
+unknown outcome: it has succeeded if the table has its snapshot, and if its request arrives later,
+either it or the next commit fails by that requirement.
 """
 
 import json

@@ -3,7 +3,7 @@
 `pipeline_file.py` reads it from YAML and reports errors.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sawlog.client.consumer.consumer import AT_EARLIEST, Start
@@ -132,6 +132,23 @@ def delta_paths(table: Table) -> list[TablePath]:
     if isinstance(table, QueryTable):
         return [table.path]
     return [table.dead_path] if table.catalog is not None else [table.path, table.dead_path]
+
+
+def dependency_order(queries: Sequence[QueryTable]) -> list[QueryTable]:
+    """Order queries so that each comes after those that it reads; there are no cycles."""
+    by_name = {query.name: query for query in queries}
+    ordered: dict[str, QueryTable] = {}
+
+    def add(query: QueryTable) -> None:
+        for name in query.tables:
+            if name in by_name and name not in ordered:
+                add(by_name[name])
+        ordered[query.name] = query
+
+    for query in queries:
+        if query.name not in ordered:
+            add(query)
+    return list(ordered.values())
 
 
 @dataclass(frozen=True, slots=True)

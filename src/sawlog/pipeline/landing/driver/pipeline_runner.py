@@ -1,14 +1,13 @@
 """Runs a pipeline file: landings, then queries, or all at once if it runs until stopped."""
 
 import threading
-from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     LandedTable,
     PipelineConfig,
-    QueryTable,
+    dependency_order,
 )
 from sawlog.pipeline.landing.driver.compaction_schedule import CompactionSchedule
 from sawlog.pipeline.landing.driver.events import Events
@@ -92,20 +91,3 @@ def _queries(context: "SparkContext", pipeline: PipelineConfig, events: Events) 
     return [
         SqlQuery(spark, pipeline, table, events) for table in dependency_order(pipeline.queries)
     ]
-
-
-def dependency_order(queries: Sequence[QueryTable]) -> list[QueryTable]:
-    """Order queries so that each comes after those that it reads; there are no cycles."""
-    by_name = {query.name: query for query in queries}
-    ordered: dict[str, QueryTable] = {}
-
-    def add(query: QueryTable) -> None:
-        for name in query.tables:
-            if name in by_name and name not in ordered:
-                add(by_name[name])
-        ordered[query.name] = query
-
-    for query in queries:
-        if query.name not in ordered:
-            add(query)
-    return list(ordered.values())

@@ -20,6 +20,7 @@ from sawlog.pipeline.landing.configuration.pipeline_config import (
     LandedTable,
     PipelineConfig,
     QueryTable,
+    dependency_order,
 )
 from sawlog.pipeline.landing.driver.driver_records import SeenDriver, read_drivers
 from sawlog.pipeline.landing.driver.landed_tables import LandingTable, open_table, table_exists
@@ -73,18 +74,8 @@ def statuses(
         config.name: records.combine(_landed_status(config, brokers), _patience_ms(config))
         for config in pipeline.landed
     }
-
-    def add(config: QueryTable) -> TableStatus:
-        for name in config.tables:
-            source = pipeline.table(name)
-            if isinstance(source, QueryTable) and name not in found:
-                add(source)
-        found[config.name] = records.combine(_query_status(config, found, brokers))
-        return found[config.name]
-
-    for config in pipeline.queries:
-        if config.name not in found:
-            add(config)
+    for query in dependency_order(pipeline.queries):
+        found[query.name] = records.combine(_query_status(query, found, brokers))
     return [found[config.name] for config in pipeline.tables]
 
 

@@ -15,7 +15,13 @@ from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig, QueryTable
 from sawlog.pipeline.landing.driver.query_output import open_query_table
 from sawlog.pipeline.landing.driver.query_run import LateBatch
-from sawlog.pipeline.landing.driver.sql_query import SqlCommitter, SqlQuery, start_failure
+from sawlog.pipeline.landing.driver.sql_query import (
+    SqlCommitter,
+    SqlQuery,
+    check_watermark,
+    make_checkpoint,
+    start_failure,
+)
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from support.pipeline.landing import RecordedEvents, rows_of
 
@@ -167,3 +173,21 @@ def test_state_over_topics_is_not_dropped_automatically(tmp_path: Path) -> None:
 def test_a_jvm_that_exited_is_not_a_failure_of_the_query(error: Exception) -> None:
     with pytest.raises(type(error)):
         begun_with(error)
+
+
+def test_a_checkpoint_keeps_its_id(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    first = make_checkpoint(str(path))
+    assert make_checkpoint(str(path)) == first
+    (path / "metadata").write_text("{torn")
+    (path / "offsets").mkdir()
+    second = make_checkpoint(str(path))
+    assert second != first
+    assert not (path / "offsets").exists()
+
+
+def test_a_watermark_on_a_missing_column_fails() -> None:
+    config = QueryTable("q", "/q", "SELECT", "/c/q", watermark={"timestmp": 60.0})
+    with pytest.raises(LandingFailure, match=r"no.* with a column 'timestmp', which 'watermark'"):
+        check_watermark(config, {"timestamp", "status"})
+    check_watermark(config, {"timestmp"})
