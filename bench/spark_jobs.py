@@ -25,6 +25,7 @@ from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
 from sawlog.pipeline.landing.driver.spark_session import session
 from sawlog.pipeline.landing.failures import LandingFailure
+from sawlog.pipeline.landing.planning.batch_progress import BatchProgress
 
 LOOK_S = 0.1
 MASTER = "local[2]"
@@ -121,6 +122,9 @@ class Silent:
 
     def report(self, table: str, text: str) -> None:
         self.messages.append(f"{table}: {text}")
+
+    def batch_progressed(self, table: str, progress: BatchProgress) -> None:
+        pass
 
     def batch_landed(self, table: str, batch: LandedBatch, done: int) -> None:
         pass

@@ -10,7 +10,13 @@ import pytest
 
 import sawlog.pipeline
 from sawlog.client import Admin
-from sawlog.pipeline import BatchLanded, Pipeline, PipelineFailed, PipelineIsRunning
+from sawlog.pipeline import (
+    BatchLanded,
+    BatchProgress,
+    Pipeline,
+    PipelineFailed,
+    PipelineIsRunning,
+)
 from sawlog.pipeline.landing.driver.pipeline_status import State
 from sawlog.pipeline.landing.failures import FailureKind
 from sawlog.pipeline.pipeline_events import PipelineEvent
@@ -43,6 +49,9 @@ def test_a_table_is_checked_landed_and_described(
     result = pipeline.run_once()
     assert (result.rows, result.dead_letters, result.failures) == (2, 1, {})
     assert [event.rows for event in seen if isinstance(event, BatchLanded)] == [2]
+    read = [event for event in seen if isinstance(event, BatchProgress)][-1]
+    assert (read.table, read.read, read.planned) == ("t", 3, 3)
+    assert read.records_per_s > 0, "the task has reported"
     assert [(entry.rows, entry.lag) for entry in pipeline.status()] == [(2, 0)]
     assert pipeline.run_once().rows == 0
     assert spark.sparkContext.parallelize([1]).count() == 1, "the caller's context still works"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sawlog.cli.output import counted, note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rich.progress import Progress, TaskID
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from sawlog.pipeline.landing.driver.driver_records import RunState
     from sawlog.pipeline.landing.driver.events import Events, LandedBatch
     from sawlog.pipeline.landing.failures import LandingFailure
+    from sawlog.pipeline.landing.planning.batch_progress import BatchProgress
+
+BATCH_LINE_S = 5.0  # between two lines about batches in flight
+_NAMED_TABLES = 3  # more have one line together
 
 
 class ProgressLines:
@@ -28,11 +32,32 @@ class ProgressLines:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ends: dict[str, int] = {}
+        self._batches: dict[str, tuple[float, BatchProgress]] = {}  # and when it was reported
+        self._batch_line_s = time.monotonic()
 
     def report(self, table: str, text: str) -> None:
         self._line(f"{table}: {text}")
 
+    def batch_progressed(self, table: str, progress: "BatchProgress") -> None:
+        """Print a line about long batches now and then; short ones have none."""
+        now_s = time.monotonic()
+        self._batches[table] = (now_s, progress)
+        if now_s >= self._batch_line_s + BATCH_LINE_S:
+            batches = self._batches_in_flight(now_s)
+            for line in describe_batches(batches, BATCH_LINE_S):
+                self._line(line)
+                self._batch_line_s = now_s
+
+    def _batches_in_flight(self, now_s: float) -> "dict[str, BatchProgress]":
+        """Without batches that have ended otherwise than by landing: they are not reported."""
+        return {
+            table: batch
+            for table, (at_s, batch) in self._batches.items()
+            if now_s < at_s + BATCH_LINE_S
+        }
+
     def batch_landed(self, table: str, batch: "LandedBatch", done: int) -> None:
+        self._batches.pop(table, None)
         ends = self._ends.get(table)
         self._line(describe(table, batch, None if ends is None else max(0, ends - done)))
 
@@ -55,19 +80,34 @@ class ProgressBars(ProgressLines):
     def __init__(self, progress: "Progress", tables: list[str]) -> None:
         super().__init__()
         self._progress = progress
+        self._done: dict[str, int] = {}
         self._tasks: dict[str, TaskID] = {
             name: progress.add_task(name, total=None, rate="", lag="") for name in tables
         }
 
+    def batch_progressed(self, table: str, progress: "BatchProgress") -> None:
+        self._batches[table] = (time.monotonic(), progress)
+        is_read = progress.read == progress.planned
+        rate = "committing" if is_read else f"{progress.records_per_s:,.0f} records/s"
+        self._progress.update(self._tasks[table], completed=self._completed(table), rate=rate)
+
     def batch_landed(self, table: str, batch: "LandedBatch", done: int) -> None:
         super().batch_landed(table, batch, done)
+        self._done[table] = done
         rate = f"{(batch.rows + batch.bad_rows) / max(batch.seconds, 1e-3):,.0f} rows/s"
-        self._progress.update(self._tasks[table], rate=rate)
+        self._progress.update(self._tasks[table], completed=done, rate=rate)
 
     def progress_measured(self, table: str, done: int, ends: int) -> None:
         super().progress_measured(table, done, ends)
+        self._done[table] = done
         lag = f"lag {max(0, ends - done):,}"
-        self._progress.update(self._tasks[table], completed=done, total=ends, lag=lag)
+        completed = self._completed(table)
+        self._progress.update(self._tasks[table], completed=completed, total=ends, lag=lag)
+
+    def _completed(self, table: str) -> int:
+        """What the table has, and what was read of its next batch."""
+        batch = self._batches_in_flight(time.monotonic()).get(table)
+        return self._done.get(table, 0) + (0 if batch is None else batch.read)
 
     def _line(self, text: str) -> None:
         self._progress.console.print(text, highlight=False, markup=False)
@@ -89,6 +129,27 @@ def describe(table: str, batch: "LandedBatch", lag: int | None) -> str:
         "" if lag is None else f"(lag {lag:,})",
     ]
     return " ".join(part for part in parts if part)
+
+
+def describe_batches(batches: "Mapping[str, BatchProgress]", least_s: float) -> list[str]:
+    """Lines about the batches that have taken `least_s` seconds so far."""
+    long = {table: batch for table, batch in batches.items() if batch.seconds >= least_s}
+    if len(long) <= _NAMED_TABLES:
+        return [f"{table}: {_describe_batch(batch)}" for table, batch in sorted(long.items())]
+    read = sum(batch.read for batch in long.values())
+    planned = sum(batch.planned for batch in long.values())
+    return [f"{len(long)} tables: {read:,} of {planned:,} records read"]
+
+
+def _describe_batch(batch: "BatchProgress") -> str:
+    if not batch.read:
+        return f"reading {batch.planned:,} records, {batch.seconds:.0f} s"
+    if batch.read == batch.planned:
+        return f"{batch.planned:,} records read, committing, {batch.seconds:.0f} s"
+    return (
+        f"{batch.read:,} of {batch.planned:,} records read ({batch.read / batch.planned:.0%}),"
+        f" {batch.records_per_s:,.0f} records/s"
+    )
 
 
 @contextmanager

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from sawlog.pipeline.pipeline import Pipeline, PipelineIsRunning
     from sawlog.pipeline.pipeline_events import (
         BatchLanded,
+        BatchProgress,
         Message,
         PipelineFailed,
         Progress,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BadPipelineFile",
     "BatchLanded",
+    "BatchProgress",
     "Message",
     "Pipeline",
     "PipelineFailed",

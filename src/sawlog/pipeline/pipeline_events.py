@@ -9,6 +9,7 @@ from sawlog.pipeline.landing.driver.driver_records import RunState
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.query_supervisor import Outcome
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
+from sawlog.pipeline.landing.planning.batch_progress import BatchProgress as ProgressOfBatch
 
 logger = EventLogger("sawlog.pipeline")
 
@@ -35,6 +36,21 @@ class BatchLanded:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """How many records of a batch are read; twice a second, and when all are.
+
+    With `read == planned` the batch is being written, merged or committed. Records are counted by
+    offsets. The rate is 0 while no task has reported.
+    """
+
+    table: str
+    read: int
+    planned: int
+    seconds: float
+    records_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How many offsets of its topic a table has, and how many there are."""
 
@@ -56,7 +72,7 @@ class StateChanged:
     reason: str | None = None
 
 
-PipelineEvent = Message | BatchLanded | Progress | StateChanged
+PipelineEvent = Message | BatchProgress | BatchLanded | Progress | StateChanged
 OnEvent = Callable[[PipelineEvent], object]
 
 
@@ -128,6 +144,9 @@ class RunEvents:
 
     def report(self, table: str, text: str) -> None:
         self._pass_on(Message(table, text))
+
+    def batch_progressed(self, table: str, progress: ProgressOfBatch) -> None:
+        self._pass_on(BatchProgress(table, *progress))
 
     def batch_landed(self, table: str, batch: LandedBatch, done: int) -> None:  # noqa: ARG002
         with self._lock:

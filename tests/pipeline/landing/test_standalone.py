@@ -106,6 +106,32 @@ def test_executors_that_die_on_a_standalone_cluster_are_replaced(
     assert values_in(table.path) == records_of(server.bootstrap, "t")
 
 
+SHOW_PROGRESS = """\
+import sys
+from sawlog.pipeline import Pipeline
+from sawlog.pipeline.pipeline_events import BatchProgress
+def show(event):
+    if isinstance(event, BatchProgress):
+        print(event.read, event.planned, event.records_per_s > 0, flush=True)
+Pipeline.from_file(sys.argv[1], master=sys.argv[2], on_event=show).run_once()
+"""
+
+
+def test_tasks_on_executors_report_their_progress_to_the_driver(
+    server: SawlogServer, cluster: tuple[str, SparkDaemon], tmp_path: Path
+) -> None:
+    create_topic(server.bootstrap, "t", 3)
+    send(server.bootstrap, "t", (b"value %d" % number for number in range(50_000)))
+    file = pipeline_file(tmp_path, server.bootstrap, "  t: {topic: t}\n", SETTINGS)
+    command = [sys.executable, "-c", SHOW_PROGRESS, str(file), cluster[0]]
+    driver = ServerProcess(command, cwd=tmp_path)
+    try:
+        driver.wait_for_line("50000 50000 True")
+        assert driver.wait() == 0, driver.output
+    finally:
+        driver.kill()
+
+
 def test_an_executor_without_our_packages_is_reported(
     server: SawlogServer, cluster: tuple[str, SparkDaemon], tmp_path: Path
 ) -> None:

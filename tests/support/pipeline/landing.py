@@ -28,6 +28,7 @@ from sawlog.pipeline.landing.driver.spark_session import register
 from sawlog.pipeline.landing.driver.table_setup import prepare
 from sawlog.pipeline.landing.failures import LandingFailure
 from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner
+from sawlog.pipeline.landing.planning.batch_progress import BatchProgress
 from sawlog.pipeline.landing.planning.task_split import split_into_tasks
 from sawlog.pipeline.landing.task.landing_task import (
     columns_text,
@@ -52,9 +53,13 @@ class RecordedEvents:
         self.lines: list[str] = []
         self.states: list[tuple[str, RunState, LandingFailure | None]] = []
         self.batches: list[tuple[str, LandedBatch]] = []
+        self.progress: list[tuple[str, BatchProgress]] = []
 
     def report(self, table: str, text: str) -> None:
         self.lines.append(f"{table}: {text}")
+
+    def batch_progressed(self, table: str, progress: BatchProgress) -> None:
+        self.progress.append((table, progress))
 
     def batch_landed(self, table: str, batch: LandedBatch, done: int) -> None:
         self.batches.append((table, batch))

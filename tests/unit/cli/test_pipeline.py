@@ -1,5 +1,6 @@
 """`sawlog pipeline` without Spark: invalid files, progress lines, replay starts."""
 
+import io
 import json
 import signal
 import threading
@@ -8,17 +9,20 @@ from pathlib import Path
 
 import pytest
 from click import BadParameter
+from rich.console import Console
+from rich.progress import Progress
 
 from sawlog.cli import pipeline_progress
 from sawlog.cli.commands import run
 from sawlog.cli.pipeline_context import deferred_signals, stop_on_signal
-from sawlog.cli.pipeline_progress import ProgressLines, describe
+from sawlog.cli.pipeline_progress import ProgressBars, ProgressLines, describe, describe_batches
 from sawlog.cli.pipeline_tables import ReplayFrom, _row
 from sawlog.client.consumer.consumer import AtOffset, AtTime
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.pipeline_status import TableStatus
 from sawlog.pipeline.landing.driver.skipped_records import SkippedRecords
+from sawlog.pipeline.landing.planning.batch_progress import BatchProgress
 from support.pipeline.tables import land, new_table
 
 HEAD = "brokers: 127.0.0.1:1\nlake: ./lake\ntables:\n"
@@ -234,6 +238,53 @@ def test_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert captured.out == ""
     assert "(lag 8)" in captured.err
     assert "t: waiting" in captured.err
+
+
+def test_long_batches_have_a_line_each_or_one_together() -> None:
+    batches = {
+        "b": BatchProgress(250_000, 1_000_000, 6.0, 50_000.0),
+        "a": BatchProgress(0, 5_000, 7.0, 0.0),
+        "c": BatchProgress(2_000, 2_000, 8.0, 900.0),
+        "short": BatchProgress(1, 3, 0.5, 2.0),
+    }
+    assert describe_batches(batches, 5.0) == [
+        "a: reading 5,000 records, 7 s",
+        "b: 250,000 of 1,000,000 records read (25%), 50,000 records/s",
+        "c: 2,000 records read, committing, 8 s",
+    ]
+    batches["d"] = BatchProgress(3_000, 3_000, 9.0, 10.0)
+    assert describe_batches(batches, 5.0) == ["4 tables: 255,000 of 1,010,000 records read"]
+
+
+def test_a_batch_in_flight_has_a_line_every_few_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_s = 100.0
+    monkeypatch.setattr(pipeline_progress.time, "monotonic", lambda: now_s)
+    lines = ProgressLines()
+    for read in range(60):
+        lines.batch_progressed("t", BatchProgress(read, 100, read / 2, 2.0))
+        now_s += 0.5
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines() == [
+        f"t: {read} of 100 records read ({read}%), 2 records/s" for read in (10, 20, 30, 40, 50)
+    ]
+
+
+def test_the_bar_of_a_table_moves_while_a_batch_is_read() -> None:
+    with Progress(console=Console(file=io.StringIO())) as progress:
+        bars = ProgressBars(progress, ["t"])
+        (task,) = progress.tasks
+        bars.progress_measured("t", 1_000, 5_000)
+        bars.batch_progressed("t", BatchProgress(500, 4_000, 3.0, 700.0))
+        assert (task.completed, task.fields["rate"]) == (1_500, "700 records/s")
+        bars.progress_measured("t", 1_000, 6_000)
+        assert (task.completed, task.total) == (1_500, 6_000)
+        bars.batch_progressed("t", BatchProgress(4_000, 4_000, 9.0, 700.0))
+        assert task.fields["rate"] == "committing"
+        bars.batch_landed("t", BATCH, 5_000)
+        assert task.completed == 5_000
 
 
 class StoppedByAnotherThread(threading.Event):

@@ -8,8 +8,10 @@ from sawlog.pipeline.landing.driver.driver_records import RunState
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.query_supervisor import Outcome
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
+from sawlog.pipeline.landing.planning.batch_progress import BatchProgress as ProgressOfBatch
 from sawlog.pipeline.pipeline_events import (
     BatchLanded,
+    BatchProgress,
     Message,
     PipelineEvent,
     PipelineFailed,
@@ -26,12 +28,14 @@ def test_events_reach_the_callback_and_are_counted() -> None:
     seen: list[PipelineEvent] = []
     events = RunEvents(["a", "b"], seen.append)
     events.report("a", "waits")
+    events.batch_progressed("a", ProgressOfBatch(500, 1_002, 0.25, 2_000.0))
     events.batch_landed("a", BATCH, 1_002)
     events.batch_landed("a", BATCH._replace(version=5, rows=1), 1_003)
     events.progress_measured("b", 7, 10)
     events.state_changed("b", RunState.STOPPED, LandingFailure(FailureKind.DATA_LOSS, "lost"))
     assert seen == [
         Message("a", "waits"),
+        BatchProgress("a", 500, 1_002, 0.25, 2_000.0),
         BatchLanded("a", 4, 1_000, 2, 1, 8_000, 0.5),
         BatchLanded("a", 5, 1, 2, 1, 8_000, 0.5),
         Progress("b", 7, 10),

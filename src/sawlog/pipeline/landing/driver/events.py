@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.driver.driver_records import RunState
 from sawlog.pipeline.landing.failures import LandingFailure
+from sawlog.pipeline.landing.planning.batch_progress import BatchProgress
 
 
 class LandedBatch(NamedTuple):
@@ -26,6 +27,9 @@ class Events(Protocol):
     def report(self, table: str, text: str) -> None:
         """Report a wait, a restart or a stop."""
 
+    def batch_progressed(self, table: str, progress: BatchProgress) -> None:
+        """Report how far a batch is that is not committed yet, twice a second."""
+
     def batch_landed(self, table: str, batch: LandedBatch, done: int) -> None:
         """Report a committed batch; the table now has `done` offsets of the topic."""
 
@@ -46,6 +50,9 @@ class EventForwarder:
 
     def report(self, table: str, text: str) -> None:
         self._events.report(table, text)
+
+    def batch_progressed(self, table: str, progress: BatchProgress) -> None:
+        self._events.batch_progressed(table, progress)
 
     def batch_landed(self, table: str, batch: LandedBatch, done: int) -> None:
         self._events.batch_landed(table, batch, done)

@@ -5,6 +5,7 @@ delays only the tables of one job.
 """
 
 import contextlib
+import itertools
 import queue
 import threading
 import time
@@ -19,6 +20,7 @@ from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.driver.landing_run import PreparedLanding, planner_of
 from sawlog.pipeline.landing.driver.pipeline_cluster import pipeline_cluster
+from sawlog.pipeline.landing.driver.progress_receiver import ProgressReceiver
 from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
 from sawlog.pipeline.landing.driver.spark_session import in_own_pool
 from sawlog.pipeline.landing.failures import LandingFailure, classify, parse_failure
@@ -67,11 +69,17 @@ class LandingJobs:
     """The threads that run jobs; `ended` is called in them after each job."""
 
     def __init__(
-        self, context: "SparkContext", brokers: str, ended: Callable[[JobResult], None]
+        self,
+        context: "SparkContext",
+        brokers: str,
+        progress: ProgressReceiver,
+        ended: Callable[[JobResult], None],
     ) -> None:
         self._context = context
         self._brokers = brokers
+        self._progress = progress
         self._ended = ended
+        self._task_numbers = itertools.count()
         self._cores = max(1, context.defaultParallelism)
         self._queue: queue.SimpleQueue[tuple[Job, dict[str, Batch]] | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -116,8 +124,11 @@ class LandingJobs:
                 tasks[name] = planned
         if not tasks:
             return JobResult(job, began_s, results)
+        for name, planned in tasks.items():
+            self._progress.began(name, {task.number: task.planned for task in planned})
         try:
-            found = self._run_tasks(number, job.lane, tasks, _task_options(batches))
+            options = _task_options(batches)._replace(progress=self._progress.address)
+            found = self._run_tasks(number, job.lane, tasks, options)
             for name in tasks:
                 of_table = [result.read() for result in found if result.table == name]
                 assert len(of_table) == len(tasks[name]), name
@@ -150,7 +161,10 @@ class LandingJobs:
             )
             failure = None if is_transient and batch.waits_for_brokers else classify(error)
             return BatchResult({}, failure=failure), []
-        tasks = [TableTask(name, parameters, columns, share) for share in shares]
+        tasks = [
+            TableTask(name, parameters, columns, share, next(self._task_numbers))
+            for share in shares
+        ]
         return BatchResult(ends, record_bytes=planner.record_bytes), tasks
 
     def _run_tasks(

@@ -33,6 +33,7 @@ from sawlog.pipeline.landing.driver.landing_run import (
     set_up,
 )
 from sawlog.pipeline.landing.driver.pipeline_cluster import pipeline_cluster
+from sawlog.pipeline.landing.driver.progress_receiver import ProgressReceiver
 from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
 from sawlog.pipeline.landing.driver.spark_session import in_own_pool
 from sawlog.pipeline.landing.driver.table_setup import no_topics
@@ -95,9 +96,11 @@ class LandingScheduler:
 
     def __enter__(self) -> Self:
         self._groups.__enter__()
+        self._progress = ProgressReceiver.of(self._context, self._events).__enter__()
         self._jobs = LandingJobs(
             self._context,
             self._pipeline.brokers,
+            self._progress,
             lambda result: self._acts.put(partial(self._job_ended, result)),
         )
         self._set_ups = ThreadPoolExecutor(_SET_UPS, "sawlog-set-up")
@@ -124,6 +127,7 @@ class LandingScheduler:
         self._jobs.close()
         for thread in self._threads:
             thread.join(_LAST_WAIT_S)
+        self._progress.__exit__()
         self._groups.__exit__()
         self._clusters.close()
 
@@ -218,6 +222,8 @@ class LandingScheduler:
             return
         for name, batch in result.batches.items():
             run = self._runs.get(name)
+            if run is None or run.has_ended or not batch.reports:
+                self._progress.ended(name)
             if run is None or run.has_ended:
                 continue
             run.measured_sizes(batch.record_bytes)
@@ -225,6 +231,7 @@ class LandingScheduler:
                 self._fail(run, batch.failure)
             elif batch.reports:
                 pool = self._commits if run.config.upsert is None else self._merges
+                self._progress.all_read(name)
                 pool.submit(self._commit, run, batch, result.began_s)
             else:  # no broker answered: wait for the next poll
                 self._schedule.batch_ended(name)
@@ -392,11 +399,8 @@ class LandingScheduler:
             self._acts.put(partial(self._prepared, run, landing))
 
     def _commit(self, run: LandingRun, batch: BatchResult, began_s: float) -> None:
-        if self._stop.is_set():
-            return
         try:
-            in_own_pool(self._context, "landings wide")  # for merges, and ranges parsed again
-            is_committed = run.commit(self._context, batch.reports, began_s)
+            is_committed = self._try_commit(run, batch, began_s)
         except SPARK_GONE_ERRORS as error:
             self._acts.put(partial(self._lost_spark, error))
         except Exception as error:
@@ -405,7 +409,17 @@ class LandingScheduler:
             if is_committed:
                 self._acts.put(partial(self._committed, run, batch.ends))
 
+    def _try_commit(self, run: LandingRun, batch: BatchResult, began_s: float) -> bool:
+        try:
+            if self._stop.is_set():
+                return False
+            in_own_pool(self._context, "landings wide")  # for merges, and ranges parsed again
+            return run.commit(self._context, batch.reports, began_s)
+        finally:
+            self._progress.ended(run.config.name)
+
     def _landed(self, name: str, batch: LandedBatch) -> None:
+        self._progress.ended(name)
         offsets = {**self._offsets[name], **batch.ends}
         self._events.batch_landed(name, batch, sum(offsets.values()))
 

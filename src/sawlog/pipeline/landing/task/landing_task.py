@@ -157,17 +157,19 @@ def land_ranges(
     *,
     columns_are_final: bool = False,
     read: ReadChunks | None = None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> TaskReport:
     """Run one task; `columns` are those of the table as JSON.
 
     With `columns_are_final` they include the new columns of these ranges; none is inferred. `read`
-    returns the records, by default those that the brokers have.
+    returns the records, by default those that the brokers have; then `progress` is called with the
+    number of offsets that are read and written.
     """
     try:
         check_here(parameters.versions)
     except ExecutorDiffers as error:
         raise LandingFailure(FailureKind.INVALID, str(error)) from error
-    landing = _Landing(parameters, from_json(columns), read)
+    landing = _Landing(parameters, from_json(columns), read, progress)
     report = landing.attempt(ranges, columns_are_final=columns_are_final)
     if report is None:  # types of new fields conflicted; now all are known
         report = landing.attempt(ranges, columns_are_final=True)
@@ -200,12 +202,17 @@ class _Changes(NamedTuple):
 
 class _Landing:
     def __init__(
-        self, parameters: LandingParameters, table: pa.Schema, read: ReadChunks | None
+        self,
+        parameters: LandingParameters,
+        table: pa.Schema,
+        read: ReadChunks | None,
+        progress: Callable[[int], None],
     ) -> None:
         self._parameters = parameters
         self._table = table
         self._read = read or self._fetch
         self._partition_by = [parse(text) for text in parameters.partition_by]
+        self._progress = progress
         self._own = parameters.record_columns
         self._generated = generated_columns(parameters.partition_by) | self._own.reserved
         self._infer = parameters.columns is None
@@ -322,6 +329,8 @@ class _Landing:
 
     def _fetch(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
         parameters = self._parameters
+        self._progress(0)
+        before = 0  # offsets of earlier ranges
         with Cluster(parameters.brokers, client_id=parameters.group) as cluster:
             for partition, start, end in ranges:
                 topic_id = parameters.topics[partition.topic]
@@ -338,5 +347,7 @@ class _Landing:
                     for chunk in chunks:
                         if chunk.batch.num_rows:
                             yield partition, chunk
+                        self._progress(before + chunk.next_offset - start)
                 except OffsetsLost as error:
                     raise data_loss(error) from error
+                before += end - start

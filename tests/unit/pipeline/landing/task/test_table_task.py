@@ -45,7 +45,7 @@ def test_a_failure_is_a_result(
     kind: FailureKind,
     message: str,
 ) -> None:
-    def fail(*_: object) -> TaskReport:
+    def fail(*_: object, **__: object) -> TaskReport:
         raise error
 
     monkeypatch.setattr(table_task, "land_ranges", fail)
@@ -59,7 +59,7 @@ def test_a_failure_is_a_result(
 
 def test_a_report_is_returned_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = TaskReport(RANGES, 5, 0, 100, (), ())
-    monkeypatch.setattr(table_task, "land_ranges", lambda *_: report)
+    monkeypatch.setattr(table_task, "land_ranges", lambda *_, **__: report)
     result = run_task(task(tmp_path))
     assert json.loads(result.report or "")["rows"] == 5
     assert result.read() == report
