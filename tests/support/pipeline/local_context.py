@@ -15,6 +15,10 @@ class LocalContext:
         self.defaultParallelism = 2
         self._before_job = before_job
 
+    def getConf(self) -> dict[str, str]:  # noqa: N802
+        """No setting has another value than its default."""
+        return {}
+
     def setJobGroup(self, *_: object, **__: object) -> None:  # noqa: N802
         """Jobs have no groups."""
 
