@@ -1,7 +1,7 @@
 """Generates `sawlog/protocol/messages/` from the message definitions in Kafka's jars.
 
     python -m tools.generate_messages path/to/kafka-clients-4.4.0.jar \\
-        path/to/kafka-group-coordinator-4.3.0.jar
+        path/to/kafka-group-coordinator-4.3.0.jar path/to/kafka-transaction-coordinator-4.3.0.jar
 
 It takes over names, types, versions, tags and defaults, and adds Sawlog's own tagged fields
 (`OWN_FIELDS`). The output is a pure function of the jars, formatted as `ruff format` does, so that

@@ -1,6 +1,6 @@
 // A Kafka Streams application that sums the values of each key; "clear" deletes the key.
 //
-//   RunTotals BOOTSTRAP APPLICATION INPUT OUTPUT STATE-DIRECTORY
+//   RunTotals BOOTSTRAP APPLICATION INPUT OUTPUT STATE-DIRECTORY PROCESSING-GUARANTEE
 //
 // When it runs it prints how many records it restored from the changelog and the totals that it has
 // then, and `running`. SIGTERM closes it: it leaves its group and prints `closed`.
@@ -85,7 +85,7 @@ public class RunTotals {
         settings.put(StreamsConfig.STATE_DIR_CONFIG, arguments[4]);
         settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
-        settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.AT_LEAST_ONCE);
+        settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, arguments[5]);
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100);
         // Without a cache, every input record gives one record of the changelog and of the output.
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);

@@ -8,7 +8,14 @@ import pytest
 
 from support.client_libraries.client_library import Row
 from support.client_libraries.confluent_library import Confluent
-from support.kafka.streams_app import CLEAR, PARTITIONS, TotalsApp, last_values, totals_of
+from support.kafka.streams_app import (
+    CLEAR,
+    EXACTLY_ONCE,
+    PARTITIONS,
+    TotalsApp,
+    last_values,
+    totals_of,
+)
 from support.programs import require_java
 from support.tiers import rounds
 
@@ -46,3 +53,27 @@ def test_totals_without_local_state_are_restored_from_the_changelog(
     assert config["cleanup.policy"] == "compact"
     assert config["internal.segment.bytes"] == "16384"
     assert set(totals_of(inputs)) < {row.key for row in inputs}
+
+
+@pytest.mark.parametrize("kills", rounds(long=2, soak=20))
+def test_exactly_once_counts_every_input_once_though_the_application_is_killed(
+    broker, topic: str, tmp_path: Path, kills: int
+) -> None:
+    """A killed application has counted inputs that it has not committed: they are counted again,
+    and what it wrote of them is aborted."""
+    require_java()
+    app = TotalsApp(broker.bootstrap, topic, tmp_path, EXACTLY_ONCE)
+    inputs: list[Row] = []
+    for run in range(kills):
+        with app.killed_after():
+            added = list(inputs_of_run(run))
+            app.send(added)
+            inputs += added
+            app.outputs(len(inputs) - ROWS // 2)
+    with app.running():
+        outputs = app.outputs(len(inputs))
+    assert last_values(outputs) == totals_of(inputs)
+    markers = app.output_count() - len(inputs)
+    assert markers > 0
+    consumed = app.outputs_to_the_end()
+    assert len(consumed) == len(inputs)

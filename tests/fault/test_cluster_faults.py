@@ -34,6 +34,7 @@ from tools.faults.faults import (
 from tools.faults.java_load import JavaLoad
 from tools.faults.load import Load
 from tools.faults.loaded import loaded
+from tools.faults.transactional_load import copying
 
 PARTITIONS = 6
 SESSION_MS = 2_000
@@ -196,6 +197,21 @@ def test_faults_under_load_lose_and_repeat_nothing(
         grouped(cluster, load, kind) as group,
     ):
         run(record_outage, cluster, load, *names, groups=[group])
+
+
+@pytest.mark.long
+def test_transactions_are_visible_whole_or_not_at_all(
+    tmp_path: Path, record_outage: RecordOutage
+) -> None:
+    names = ("kill the leader", "kill and restart all", "pause the controller", "stop two")
+    with (
+        faulty_cluster(tmp_path, session_ms=SESSION_MS, settings=SETTINGS) as cluster,
+        loaded(cluster, lambda: plain_load(cluster)) as load,
+        copying(cluster.bootstrap, PARTITIONS, clients=3) as copies,
+    ):
+        for name in names:
+            run(record_outage, cluster, load, name)
+            copies.wait_for_progress()
 
 
 @pytest.mark.long

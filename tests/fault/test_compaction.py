@@ -21,6 +21,7 @@ from support.tiers import rounds
 
 TOPIC = "compacted"
 HEADER_BYTES = 61
+STOPS = 50
 SPARE_BYTES = 16 << 10  # enough for a changed configuration, and not for cleaned segments
 
 
@@ -48,15 +49,23 @@ def worker_at_work(server: SawlogServer, load: KeyedLoad) -> psutil.Process:
 
 
 def stopped_worker(server: SawlogServer, load: KeyedLoad) -> psutil.Process:
-    """A cleaner process that is stopped by a signal after it has lowered its priority."""
+    """A cleaner process that is stopped by a signal in the middle of a request, under a load.
+
+    It has lowered its priority. The broker ends a worker that has no request, stopped or not.
+    """
     priority = psutil.Process(server.process.pid).nice()
-    while True:
+    stopped = 0
+    while stopped < STOPS:
         worker = worker_at_work(server, load)
         with contextlib.suppress(psutil.NoSuchProcess):
             worker.suspend()
             if worker.status() == psutil.STATUS_STOPPED and worker.nice() > priority:
-                return worker
+                stopped += 1
+                load.run_until(load.acknowledged + 2_000)
+                if is_alive(worker):
+                    return worker
             worker.resume()
+    raise AssertionError(f"none of {STOPS} workers was stopped in the middle of a request")
 
 
 def check_compacted(server: SawlogServer, load: KeyedLoad) -> None:
@@ -96,7 +105,6 @@ def test_a_killed_cleaner_process_is_replaced(server: SawlogServer, kills: int) 
 def test_a_stopped_cleaner_process_delays_compaction_only(server: SawlogServer) -> None:
     load = KeyedLoad(server.bootstrap, TOPIC, 2)
     worker = stopped_worker(server, load)
-    load.run_until(load.acknowledged + 2_000)
     load.check()
     worker.resume()
     check_compacted(server, load)

@@ -7,19 +7,23 @@ seed that finds it first, and the guarantee that the report must name.
 import pytest
 
 from sawlog.simulation.world.simulation import RunResult, Simulation, SimulationOptions
-from support.simulation import planted_bugs, planted_topic_bugs  # both fill BUGS
+from support.simulation import (  # they fill BUGS
+    planted_bugs,
+    planted_topic_bugs,
+    planted_transaction_bugs,
+)
 from support.simulation.planted_bug import BUGS, PlantedBug
-from support.simulation.planted_faults import DURATION_MS
 
 assert planted_bugs
 assert planted_topic_bugs
+assert planted_transaction_bugs
 ATTEMPTS = 8
 SOAK_SEEDS = 40
 EVERY_BUG = pytest.mark.parametrize("bug", BUGS.values(), ids=list(BUGS))
 
 
 def run(bug: PlantedBug, seed: int) -> RunResult:
-    options = SimulationOptions(brokers=3, duration_ms=DURATION_MS, profile=bug.profile)
+    options = SimulationOptions(brokers=3, duration_ms=bug.duration_ms, profile=bug.profile)
     return Simulation(seed, options, bug.faults).run()
 
 

@@ -44,11 +44,13 @@ class ServerProcess:
         self._reader.start()
 
     def _read(self) -> None:
+        """Read the pipe to its end and close it: other threads may wait for the process at once."""
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            with self._changed:
-                self._lines.append(line.rstrip("\n"))
-                self._changed.notify_all()
+        with self._process.stdout:
+            for line in self._process.stdout:
+                with self._changed:
+                    self._lines.append(line.rstrip("\n"))
+                    self._changed.notify_all()
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -104,8 +106,6 @@ class ServerProcess:
             self._process.wait()
             raise AssertionError(f"{self.pid} did not stop in time:\n{self.output}") from None
         self._reader.join(STOP_TIMEOUT_S)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
         return code
 
     def _dump_threads(self) -> None:

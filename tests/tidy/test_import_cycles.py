@@ -8,7 +8,7 @@ import pytest
 
 from support.sources import SOURCE, modules_of, parse
 
-PACKAGES = ("storage", "groups", "coordinator")
+PACKAGES = ("storage", "groups", "transactions", "coordinator")
 
 Graph = Mapping[str, Iterable[str]]
 

@@ -14,7 +14,15 @@ import pytest
 from support.sources import SOURCE, modules_of, name_of, parse
 from support.static_types import Class, Inference, Module, Scope, Type, Types, scopes
 
-OWNED_PACKAGES = ("storage", "replication", "coordinator", "groups", "cluster", "broker")
+OWNED_PACKAGES = (
+    "storage",
+    "replication",
+    "coordinator",
+    "groups",
+    "transactions",
+    "cluster",
+    "broker",
+)
 """Packages whose objects own their state."""
 
 MESSAGES = "sawlog.protocol.messages."

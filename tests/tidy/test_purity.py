@@ -17,6 +17,7 @@ PURE_LAYERS = (
     "replication",
     "coordinator",
     "groups",
+    "transactions",
     "broker",
     "simulation",
 )

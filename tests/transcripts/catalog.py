@@ -14,6 +14,7 @@ from transcripts.scenarios import (
     create_topics,
     delete_topics,
     describe_cluster,
+    describe_producers,
     fetch,
     fetch_sessions,
     find_coordinator,
@@ -36,7 +37,13 @@ from transcripts.scenarios import (
     produce_conversion,
     produce_errors,
     produce_validation,
+    read_committed,
     scram_credentials,
+    transactional_offsets,
+    transactional_produce,
+    transactions,
+    transactions_concurrent,
+    transactions_older,
 )
 from transcripts.steps import Step
 from transcripts.transcript import Transcript
@@ -60,6 +67,7 @@ MODULES = (
     produce_validation,
     produce_conversion,
     idempotent_producers,
+    describe_producers,
     leaders_and_reassignments,
     fetch,
     fetch_sessions,
@@ -75,6 +83,12 @@ MODULES = (
     groups_admin,
     groups_classic_errors,
     groups_limits,
+    transactional_offsets,
+    transactions,
+    transactions_older,
+    transactions_concurrent,
+    transactional_produce,
+    read_committed,
 )
 SCENARIOS: dict[str, Callable[[Transcript], None]] = {
     module.__name__.rpartition(".")[2]: module.run for module in MODULES
@@ -86,11 +100,26 @@ SETTINGS: Mapping[str, str] = {
 }
 """The settings of the broker: groups rebalance without a delay."""
 
-SETTINGS_OF = {"groups_limits": groups_limits.SETTINGS}
+SETTINGS_OF = {
+    "groups_limits": groups_limits.SETTINGS,
+    "transactional_produce": transactional_produce.SETTINGS,
+    "transactions": transactions.SETTINGS,
+}
 """The settings of scenarios that need others."""
 
-ALONE = frozenset({"find_coordinator", "broker_configs"})
-"""Scenarios that change later responses: FindCoordinator for a transaction makes Kafka create
+ALONE = frozenset(
+    {
+        "find_coordinator",
+        "broker_configs",
+        "transactional_offsets",
+        "transactions",
+        "transactions_older",
+        "transactions_concurrent",
+        "transactional_produce",
+        "read_committed",
+    }
+)
+"""Scenarios that change later responses: FindCoordinator for a transaction makes the broker create
 `__transaction_state`; configs of brokers concern all topics."""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.control_records import read_marker
 from sawlog.protocol.layout import FieldLayout, StructLayout, lay_out
 from sawlog.protocol.record_batch import BatchHeader, batches_in
 from sawlog.protocol.records import iterate
@@ -20,7 +21,7 @@ TODAY_MS = 1_750_000_000_000
 
 WORDS = frozenset({"error_message", "batch_index_error_message", "documentation"})
 IDENTITY = ("name", "topic", "topic_id", "resource_name", "api_key", "broker_id", "node_id")
-OTHER_IDENTITY = ("topic_name", "user")
+OTHER_IDENTITY = ("topic_name", "user", "transactional_id")
 MEMBERSHIP = ("group_id", "member_id", "group_instance_id", "key")
 SETS = frozenset({"subscribed_topic_names"})
 PATHS = frozenset({"log_dir", "path"})
@@ -97,7 +98,8 @@ class Names:
         return f"<{len(value)} letters>" if _is_long(value) else value
 
     def _number(self, name: str, value: int) -> int | str:
-        chosen = self._chosen.get(name, {}).get(value)
+        kind = name.removeprefix("v3_and_below_").removesuffix("_filters")
+        chosen = self._chosen.get(kind, {}).get(value)
         if chosen is not None:
             return chosen
         return "<now>" if TODAY_MS < value < 2 * TODAY_MS else value
@@ -166,6 +168,11 @@ def _plain_batch(batch: bytes, header: BatchHeader, names: Names) -> dict[str, A
         for name, value in header._asdict().items()
         if name not in {"crc", "length"}
     }
+    if header.is_control:
+        marker = read_marker(batch)
+        name = marker.control_type.name.lower()
+        found["records"] = [f"<{name} of coordinator epoch {marker.coordinator_epoch}>"]
+        return found
     records = iterate(batch, max_decompressed_bytes=MOST_BYTES)
     found["records"] = [_text(record.value) for record in records]
     return found

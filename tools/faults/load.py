@@ -93,7 +93,7 @@ class Load:
         self._acknowledged: dict[int, list[tuple[float, float]]] = defaultdict(list)
         """By partition: when each record was sent and acknowledged."""
         self._began = time.monotonic()
-        self._create_topic()
+        create_topic(bootstrap, topic, partitions)
         tasks = [(self._produce, "producer"), (self._consume, "consumer")]
         if has_plain_producer:
             tasks.append((self._produce_plain, "plain producer"))
@@ -105,26 +105,6 @@ class Load:
 
     def _common(self) -> dict[str, Any]:
         return {"bootstrap.servers": self._bootstrap}
-
-    def _create_topic(self) -> None:
-        """Create the topic once the broker that is asked knows all three, and ZooKeeper answers it:
-        on a busy machine a short session may be suspended."""
-        admin = AdminClient(self._common() | PATIENT)
-
-        def is_created() -> bool:
-            new = NewTopic(self.topic, self.partitions, 3)
-            try:
-                admin.create_topics([new])[self.topic].result(60)
-            except KafkaException as error:
-                code = error.args[0].code()
-                if code == KafkaError.TOPIC_ALREADY_EXISTS:  # by a request that timed out
-                    return True
-                if code not in NOT_CREATED:
-                    raise
-                return False
-            return True
-
-        wait_for(is_created, f"{self.topic} is created on three brokers")
 
     def elect_preferred_leaders(self) -> None:
         """Let every broker lead its share again."""
@@ -209,7 +189,7 @@ class Load:
             for message in consumer.consume(500, 0.1):
                 error = message.error()
                 if error is None:
-                    partition, offset, value = _record(message)
+                    partition, offset, value = record_of(message)
                     records[partition].append((offset, value))
                 elif error.code() == OUT_OF_RANGE:
                     partition = message.partition() or 0
@@ -226,13 +206,13 @@ class Load:
         found: dict[int, list[tuple[int, bytes]]] = {p: [] for p in range(self.partitions)}
         consumer = self._consumer()
         places = [TopicPartition(self.topic, p, 0) for p in range(self.partitions)]
-        ends = {place.partition: _end_offset(consumer, place) for place in places}
+        ends = {place.partition: end_offset(consumer, place) for place in places}
         consumer.assign(places)
 
         def is_read() -> bool:
             for message in consumer.consume(5_000, 0.2):
                 if message.error() is None:
-                    partition, offset, value = _record(message)
+                    partition, offset, value = record_of(message)
                     found[partition].append((offset, value))
             return all(
                 not end or (found[p] and found[p][-1][0] >= end - 1) for p, end in ends.items()
@@ -307,7 +287,28 @@ class Load:
         check_history(self.history)
 
 
-def _end_offset(consumer: Consumer, place: TopicPartition) -> int:
+def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    """Create a topic once the broker that is asked knows all three, and ZooKeeper answers it: on a
+    busy machine a short session may be suspended."""
+    common: dict[str, Any] = {"bootstrap.servers": bootstrap}
+    admin = AdminClient(common | PATIENT)
+
+    def is_created() -> bool:
+        try:
+            admin.create_topics([NewTopic(topic, partitions, 3)])[topic].result(60)
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.TOPIC_ALREADY_EXISTS:  # by a request that timed out
+                return True
+            if code not in NOT_CREATED:
+                raise
+            return False
+        return True
+
+    wait_for(is_created, f"{topic} is created on three brokers")
+
+
+def end_offset(consumer: Consumer, place: TopicPartition) -> int:
     """The high watermark. Soon after a fault a new librdkafka consumer may call a partition unknown
     though it exists, so that answer is not the last word."""
     found: list[int] = []
@@ -324,7 +325,7 @@ def _end_offset(consumer: Consumer, place: TopicPartition) -> int:
     return found[0]
 
 
-def _record(message: Message) -> tuple[int, int, bytes]:
+def record_of(message: Message) -> tuple[int, int, bytes]:
     """The partition, offset and value of a consumed record."""
     partition, offset, value = message.partition(), message.offset(), message.value()
     assert partition is not None

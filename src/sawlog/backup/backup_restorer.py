@@ -186,8 +186,8 @@ class _Restorer:
         self._disk.replace(log_files.CLEAN_SHUTDOWN, log_files.encode_clean_shutdown(-1))
 
     def finish_logs(self, loop: asyncio.AbstractEventLoop, node_id: int) -> RestoredDirectory:
-        """Open all logs as a broker does, compare their offsets, write producer snapshots, and
-        close them cleanly."""
+        """Open all logs as a broker does, compare their offsets, write producer snapshots and
+        transaction indexes, and close them cleanly."""
         directory = LogDirectory(
             self._disk,
             SystemClock(),
@@ -207,6 +207,7 @@ class _Restorer:
                     f" backup {partition.start_offset} to {partition.end_offset}"
                 )
             producers += len(log.producer_states)  # loaded now: the stop writes a snapshot
+            log.producers.rebuild_indexes(log.segments, log.end_offset)
         directory.close_cleanly()
         if directory.offline is not None:
             raise directory.offline

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from sawlog.broker.broker import Broker
 from sawlog.broker.components import Components
@@ -10,10 +11,14 @@ from sawlog.broker.group_coordinator import GroupCoordinator
 from sawlog.broker.log_configs import LogConfigs, cleaner_config
 from sawlog.broker.metadata_cache import MetadataCache
 from sawlog.broker.metrics import BrokerMetrics
+from sawlog.broker.peer_connections import PeerConnections
 from sawlog.broker.purgatory import Purgatory
 from sawlog.broker.replica_fetchers import ReplicaFetchers
 from sawlog.broker.replicas import LeadershipListener, Replicas
 from sawlog.broker.replication_throttle import ReplicationThrottle
+from sawlog.broker.transaction_coordinator import TransactionCoordinator
+from sawlog.broker.transaction_marker_writer import TransactionMarkerWriter
+from sawlog.broker.transaction_verification import TransactionVerifier
 from sawlog.cluster.broker_registration import Registration
 from sawlog.cluster.cluster_member import ClusterMember, OnImage, OnRefused
 from sawlog.cluster.embedded_store import EmbeddedStore
@@ -33,6 +38,9 @@ from sawlog.core.store import SessionState, Store
 from sawlog.protocol.peers import Peers
 from sawlog.storage.cleaner.cleaner_worker import StartWorker
 from sawlog.storage.log_directory import LogDirectory
+
+if TYPE_CHECKING:
+    from sawlog.broker.transaction_markers import TransactionMarkers
 
 SESSION_SLOTS = "max.incremental.fetch.session.cache.slots"
 
@@ -72,21 +80,19 @@ def assemble(
     groups = GroupCoordinator(
         config, metadata, topics, directory, store, clock=clock, timer=timer, random=random
     )
+    producer_ids = ProducerIds(store, registration.id)
+    transactions = _transactions(
+        ports, registration, config, metadata, topics, directory, producer_ids, lambda: writer
+    )
     throttle = ReplicationThrottle(registration.id, config, metadata, clock)
     fetchers = ReplicaFetchers(registration.id, config, metadata, ports.peers, timer, throttle)
-    replicas = Replicas(
-        registration.id,
-        config,
-        metadata,
-        directory,
-        log_configs,
-        _by_topic({CoordinatorType.GROUP: groups}),
-        clock=clock,
-        timer=timer,
-        fetchers=fetchers,
-        isr_writer=IsrChanges(member),
-        is_suspended=lambda: store.state is not SessionState.CONNECTED,
+    coordinators = _by_topic(
+        {CoordinatorType.GROUP: groups, CoordinatorType.TRANSACTION: transactions}
     )
+    replicas = _replicas(
+        ports, config, metadata, directory, log_configs, coordinators, fetchers, member
+    )
+    writer = TransactionMarkerWriter(replicas, groups, clock)
     broker = Broker(
         Components(
             node_id=registration.id,
@@ -99,11 +105,14 @@ def assemble(
             elections=OrderedElections(member),
             reassignments=Reassignments(member, config),
             resource_configs=ResourceConfigs(member),
-            producer_ids=ProducerIds(store, registration.id),
+            producer_ids=producer_ids,
             directory=directory,
             replicas=replicas,
             fetchers=fetchers,
             groups=groups,
+            transactions=transactions,
+            marker_writer=writer,
+            verifier=_verifier(ports, registration, config, metadata, transactions),
             fetch_sessions=FetchSessions(clock, random, config[SESSION_SLOTS]),
             fetch_max_bytes=config["fetch.max.bytes"],
             purgatory=Purgatory(timer),
@@ -112,6 +121,84 @@ def assemble(
         )
     )
     return broker
+
+
+def _transactions(
+    ports: Ports,
+    registration: Registration,
+    config: BrokerConfig,
+    metadata: MetadataCache,
+    topics: Topics,
+    directory: LogDirectory,
+    producer_ids: ProducerIds,
+    writer: Callable[[], TransactionMarkerWriter],
+) -> TransactionCoordinator:
+    def markers() -> "TransactionMarkers":
+        """The sender of markers; its code is imported with the first partition led here."""
+        from sawlog.broker.transaction_markers import TransactionMarkers
+
+        return TransactionMarkers(
+            registration.id,
+            metadata,
+            PeerConnections(metadata, ports.peers),
+            ports.timer,
+            writer(),
+            timeout_ms=config["request.timeout.ms"],
+        )
+
+    return TransactionCoordinator(
+        config,
+        metadata,
+        topics,
+        directory,
+        ports.store,
+        clock=ports.clock,
+        timer=ports.timer,
+        producer_ids=producer_ids,
+        markers=markers,
+    )
+
+
+def _verifier(
+    ports: Ports,
+    registration: Registration,
+    config: BrokerConfig,
+    metadata: MetadataCache,
+    transactions: TransactionCoordinator,
+) -> TransactionVerifier:
+    return TransactionVerifier(
+        registration.id,
+        config,
+        transactions,
+        PeerConnections(metadata, ports.peers),
+        ports.timer,
+        timeout_ms=config["request.timeout.ms"],
+    )
+
+
+def _replicas(
+    ports: Ports,
+    config: BrokerConfig,
+    metadata: MetadataCache,
+    directory: LogDirectory,
+    log_configs: LogConfigs,
+    coordinators: Mapping[str, LeadershipListener],
+    fetchers: ReplicaFetchers,
+    member: ClusterMember,
+) -> Replicas:
+    return Replicas(
+        member.node_id,
+        config,
+        metadata,
+        directory,
+        log_configs,
+        coordinators,
+        clock=ports.clock,
+        timer=ports.timer,
+        fetchers=fetchers,
+        isr_writer=IsrChanges(member),
+        is_suspended=lambda: ports.store.state is not SessionState.CONNECTED,
+    )
 
 
 def _by_topic(

@@ -100,6 +100,8 @@ class Broker:
         self.purgatory.shut_down()
         self.components.fetchers.close()
         self.groups.close()
+        self.components.transactions.close()
+        self.components.verifier.close()
         broker_epoch = self.components.member.broker_epoch
 
         def left() -> None:

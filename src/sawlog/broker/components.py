@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from sawlog.broker.replica_fetchers import ReplicaFetchers
     from sawlog.broker.replicas import Replicas
     from sawlog.broker.replication_throttle import ReplicationThrottle
+    from sawlog.broker.transaction_coordinator import TransactionCoordinator
+    from sawlog.broker.transaction_marker_writer import TransactionMarkerWriter
+    from sawlog.broker.transaction_verification import TransactionVerifier
     from sawlog.cluster.cluster_member import ClusterMember
     from sawlog.cluster.ordered_elections import OrderedElections
     from sawlog.cluster.producer_ids import ProducerIds
@@ -47,6 +50,9 @@ class Components:
     replicas: "Replicas"
     fetchers: "ReplicaFetchers"
     groups: "GroupCoordinator"
+    transactions: "TransactionCoordinator"
+    marker_writer: "TransactionMarkerWriter"
+    verifier: "TransactionVerifier"
     fetch_sessions: "FetchSessions"
     fetch_max_bytes: int
     purgatory: "Purgatory"

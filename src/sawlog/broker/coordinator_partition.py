@@ -9,8 +9,12 @@ from sawlog.storage.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
     from sawlog.coordinator.partition_access import OnCommitted
-    from sawlog.core.ids import TopicPartition
+    from sawlog.core.ids import ProducerId, TopicPartition
     from sawlog.replication.replica import Replica
+    from sawlog.storage.transaction_verification import VerificationGuard
+
+NO_SEQUENCE = -1
+"""A coordinator's transactional batches have no sequence numbers."""
 
 
 class CoordinatorPartition:
@@ -39,15 +43,35 @@ class CoordinatorPartition:
     def max_batch_bytes(self) -> int:
         return self._partition.log.config.max_message_bytes
 
-    def append(self, batch: memoryview, *, is_awaited: bool) -> int:
+    def append(
+        self,
+        batch: memoryview,
+        *,
+        is_awaited: bool,
+        guard: "VerificationGuard | None" = None,
+        transaction_version: int = 0,
+    ) -> int:
         self._check_epoch()
         if self._partition.is_under_min_isr:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         header = read_header(batch)
         appended = self._partition.append(
-            batch, header, origin=AppendOrigin.COORDINATOR, is_awaited=is_awaited
+            batch,
+            header,
+            origin=AppendOrigin.COORDINATOR,
+            is_awaited=is_awaited,
+            guard=guard,
+            transaction_version=transaction_version,
         )
         return appended.base_offset + header.last_offset_delta + 1
+
+    def begin_verification(
+        self, producer_id: "ProducerId", producer_epoch: int, *, supports_epoch_bump: bool
+    ) -> "VerificationGuard | None":
+        self._check_epoch()
+        return self._partition.log.begin_verification(
+            producer_id, NO_SEQUENCE, producer_epoch, supports_epoch_bump=supports_epoch_bump
+        )
 
     def when_committed(self, offset: int, action: "OnCommitted") -> None:
         try:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sawlog.broker.request import AnyHandler, Handler
+    from sawlog.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+    from sawlog.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+    from sawlog.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
+    from sawlog.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
     from sawlog.protocol.messages.alter_configs_request import AlterConfigsRequest
     from sawlog.protocol.messages.alter_configs_response import AlterConfigsResponse
     from sawlog.protocol.messages.alter_partition_reassignments_request import (
@@ -67,11 +71,17 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.describe_groups_response import DescribeGroupsResponse
     from sawlog.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
     from sawlog.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse
+    from sawlog.protocol.messages.describe_producers_request import DescribeProducersRequest
+    from sawlog.protocol.messages.describe_producers_response import DescribeProducersResponse
     from sawlog.protocol.messages.describe_topic_partitions_request import (
         DescribeTopicPartitionsRequest,
     )
     from sawlog.protocol.messages.describe_topic_partitions_response import (
         DescribeTopicPartitionsResponse,
+    )
+    from sawlog.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+    from sawlog.protocol.messages.describe_transactions_response import (
+        DescribeTransactionsResponse,
     )
     from sawlog.protocol.messages.describe_user_scram_credentials_request import (
         DescribeUserScramCredentialsRequest,
@@ -81,6 +91,8 @@ if TYPE_CHECKING:
     )
     from sawlog.protocol.messages.elect_leaders_request import ElectLeadersRequest
     from sawlog.protocol.messages.elect_leaders_response import ElectLeadersResponse
+    from sawlog.protocol.messages.end_txn_request import EndTxnRequest
+    from sawlog.protocol.messages.end_txn_response import EndTxnResponse
     from sawlog.protocol.messages.fetch_request import FetchRequest
     from sawlog.protocol.messages.fetch_response import FetchResponse
     from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -111,6 +123,8 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.list_partition_reassignments_response import (
         ListPartitionReassignmentsResponse,
     )
+    from sawlog.protocol.messages.list_transactions_request import ListTransactionsRequest
+    from sawlog.protocol.messages.list_transactions_response import ListTransactionsResponse
     from sawlog.protocol.messages.metadata_request import MetadataRequest
     from sawlog.protocol.messages.metadata_response import MetadataResponse
     from sawlog.protocol.messages.offset_commit_request import OffsetCommitRequest
@@ -127,6 +141,10 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.produce_response import ProduceResponse
     from sawlog.protocol.messages.sync_group_request import SyncGroupRequest
     from sawlog.protocol.messages.sync_group_response import SyncGroupResponse
+    from sawlog.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+    from sawlog.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
+    from sawlog.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
+    from sawlog.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
 
 
 def _produce() -> "Handler[ProduceRequest, ProduceResponse]":
@@ -161,6 +179,12 @@ def _delete_records() -> "Handler[DeleteRecordsRequest, DeleteRecordsResponse]":
     return delete_records
 
 
+def _describe_producers() -> "Handler[DescribeProducersRequest, DescribeProducersResponse]":
+    from sawlog.broker.api.describe_producers import describe_producers
+
+    return describe_producers
+
+
 def _init_producer_id() -> "Handler[InitProducerIdRequest, InitProducerIdResponse]":
     from sawlog.broker.api.init_producer_id import init_producer_id
 
@@ -191,6 +215,12 @@ def _api_versions() -> "Handler[ApiVersionsRequest, ApiVersionsResponse]":
     from sawlog.broker.api.api_versions import api_versions
 
     return api_versions
+
+
+def _txn_offset_commit() -> "Handler[TxnOffsetCommitRequest, TxnOffsetCommitResponse]":
+    from sawlog.broker.api.txn_offset_commit import txn_offset_commit
+
+    return txn_offset_commit
 
 
 def _find_coordinator() -> "Handler[FindCoordinatorRequest, FindCoordinatorResponse]":
@@ -387,6 +417,44 @@ def _list_partition_reassignments() -> (
     return list_partition_reassignments
 
 
+def _add_partitions_to_txn() -> "Handler[AddPartitionsToTxnRequest, AddPartitionsToTxnResponse]":
+    from sawlog.broker.api.transactions import add_partitions_to_txn
+
+    return add_partitions_to_txn
+
+
+def _add_offsets_to_txn() -> "Handler[AddOffsetsToTxnRequest, AddOffsetsToTxnResponse]":
+    from sawlog.broker.api.transactions import add_offsets_to_txn
+
+    return add_offsets_to_txn
+
+
+def _end_txn() -> "Handler[EndTxnRequest, EndTxnResponse]":
+    from sawlog.broker.api.transactions import end_txn
+
+    return end_txn
+
+
+def _write_txn_markers() -> "Handler[WriteTxnMarkersRequest, WriteTxnMarkersResponse]":
+    from sawlog.broker.api.write_txn_markers import write_txn_markers
+
+    return write_txn_markers
+
+
+def _describe_transactions() -> (
+    "Handler[DescribeTransactionsRequest, DescribeTransactionsResponse]"
+):
+    from sawlog.broker.api.transaction_admin import describe_transactions
+
+    return describe_transactions
+
+
+def _list_transactions() -> "Handler[ListTransactionsRequest, ListTransactionsResponse]":
+    from sawlog.broker.api.transaction_admin import list_transactions
+
+    return list_transactions
+
+
 LOADERS: "dict[ApiKey, Callable[[], AnyHandler]]" = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -396,6 +464,7 @@ LOADERS: "dict[ApiKey, Callable[[], AnyHandler]]" = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
     ApiKey.OFFSET_COMMIT: _offset_commit,
     ApiKey.OFFSET_FETCH: _offset_fetch,
+    ApiKey.TXN_OFFSET_COMMIT: _txn_offset_commit,
     ApiKey.OFFSET_DELETE: _offset_delete,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.JOIN_GROUP: _join_group,
@@ -411,6 +480,13 @@ LOADERS: "dict[ApiKey, Callable[[], AnyHandler]]" = {
     ApiKey.CREATE_PARTITIONS: _create_partitions,
     ApiKey.DELETE_RECORDS: _delete_records,
     ApiKey.INIT_PRODUCER_ID: _init_producer_id,
+    ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
+    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: _add_offsets_to_txn,
+    ApiKey.END_TXN: _end_txn,
+    ApiKey.WRITE_TXN_MARKERS: _write_txn_markers,
+    ApiKey.DESCRIBE_TRANSACTIONS: _describe_transactions,
+    ApiKey.LIST_TRANSACTIONS: _list_transactions,
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,

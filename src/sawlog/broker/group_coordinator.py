@@ -1,28 +1,26 @@
-"""The group coordinator of this broker: one runtime for each partition of `__consumer_offsets`
-that this broker leads."""
+"""The group coordinator of this broker: the groups of the partitions of `__consumer_offsets` that
+this broker leads."""
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from sawlog.broker.coordinator_partition import CoordinatorPartition
+from sawlog.broker.topic_coordinator import TopicCoordinator
 from sawlog.cluster.internal_topics import CONSUMER_OFFSETS
-from sawlog.cluster.metadata_image import NO_NODE
-from sawlog.coordinator.partition_for import partition_for
-from sawlog.coordinator.runtime import CoordinatorRuntime, State
+from sawlog.coordinator.runtime import State
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
+from sawlog.core.ids import ProducerId
+from sawlog.protocol.control_records import ControlType, EndTransactionMarker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.cluster.metadata_image import MetadataImage
     from sawlog.cluster.topics import Topics
-    from sawlog.coordinator.plan import Plan, Timers
-    from sawlog.coordinator.runtime import Refuse
+    from sawlog.coordinator.coordinator_records import RecordFormat
+    from sawlog.coordinator.partition_access import OnCommitted
+    from sawlog.coordinator.plan import Timers
     from sawlog.core.config import BrokerConfig
-    from sawlog.core.ids import NodeId
     from sawlog.core.ports import Clock, Random, Timer
     from sawlog.core.store import Store
     from sawlog.groups.group_machine import GroupMachine
@@ -31,12 +29,10 @@ if TYPE_CHECKING:
 
 logger = EventLogger(__name__)
 
-R = TypeVar("R")
 
-
-class GroupCoordinator:
-    """Invariant: `runtimes` has exactly the partitions of the groups' topic that are led here, by
-    partition index."""
+class GroupCoordinator(TopicCoordinator["GroupMachine"]):
+    """The coordinator of `__consumer_offsets`. The code of groups is imported with the first
+    partition that is led here."""
 
     def __init__(
         self,
@@ -50,92 +46,18 @@ class GroupCoordinator:
         timer: "Timer",
         random: "Random",
     ) -> None:
+        super().__init__(
+            CONSUMER_OFFSETS, metadata, topics, directory, store, clock=clock, timer=timer
+        )
         self._config = config
-        self._metadata = metadata
-        self._topics = topics
-        self._directory = directory
-        self._store = store
-        self._clock = clock
-        self._timer = timer
         self._random = random
-        self.runtimes: dict[int, CoordinatorRuntime[GroupMachine]] = {}
 
-    # Look-ups
+    def _record_format(self) -> "RecordFormat":
+        from sawlog.groups.group_records import GROUP_RECORDS
 
-    def coordinator_of(self, group_id: str) -> "NodeId":
-        """Return the node that coordinates this group; create the groups' topic if it is missing.
+        return GROUP_RECORDS
 
-        COORDINATOR_NOT_AVAILABLE until the partition has a leader.
-        """
-        image = self._metadata.image
-        topic = image.topics.get(CONSUMER_OFFSETS.name)
-        if topic is None:
-            self._topics.auto_create.create(CONSUMER_OFFSETS.name)
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        leader = topic.partitions[partition_for(group_id, len(topic.partitions))].leader
-        if leader == NO_NODE or leader not in image.brokers:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return leader
-
-    def runtime_of(self, group_id: str) -> "CoordinatorRuntime[GroupMachine]":
-        """Return the runtime of a group, which may still be loading; NOT_COORDINATOR if this broker
-        does not lead the group's partition, or cannot know it: clients look it up again, and so
-        never read offsets here that are older than those committed elsewhere."""
-        if self._store.may_have_expired():
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        topic = self._metadata.image.topics.get(CONSUMER_OFFSETS.name)
-        if topic is not None:
-            runtime = self.runtimes.get(partition_for(group_id, len(topic.partitions)))
-            if runtime is not None:
-                return runtime
-        raise KafkaError(ErrorCode.NOT_COORDINATOR)
-
-    def ask(
-        self,
-        group_id: str,
-        operation: "Callable[[GroupMachine], Plan[R]]",
-        answer: "Callable[[R], None]",
-        refuse: "Refuse",
-    ) -> None:
-        """Run an operation on the machine of the group; `refuse` also gets NOT_COORDINATOR."""
-        try:
-            runtime = self.runtime_of(group_id)
-        except KafkaError as error:
-            refuse(error)
-            return
-        runtime.run(partial(operation, runtime.machine), answer, refuse)
-
-    def count(self) -> Counter[tuple[str, str]]:
-        """Count the groups by type and state."""
-        return Counter(
-            (str(group.type), group.state_name)
-            for runtime in self.runtimes.values()
-            for group in runtime.machine.groups.values()
-        )
-
-    # Leadership
-
-    def lead(self, partition: "Replica") -> None:
-        """Load a partition that this broker leads, unless it is loaded already."""
-        index = partition.name.partition
-        if index in self.runtimes:
-            return
-        from sawlog.groups.group_records import GROUP_RECORDS  # not before there are groups
-
-        access = CoordinatorPartition(partition)
-        runtime = CoordinatorRuntime(
-            access,
-            access,
-            GROUP_RECORDS,
-            self._machine,
-            clock=self._clock,
-            timer=self._timer,
-            on_failure=partial(self._reload, partition),
-        )
-        self.runtimes[index] = runtime
-        runtime.load()
-
-    def _machine(self, timers: "Timers") -> "GroupMachine":
+    def _make_machine(self, _partition: "Replica", timers: "Timers", /) -> "GroupMachine":
         from sawlog.groups.context import GroupContext
         from sawlog.groups.group_machine import GroupMachine
 
@@ -145,23 +67,44 @@ class GroupCoordinator:
             )
         )
 
-    def _reload(self, partition: "Replica", failed: "CoordinatorRuntime[GroupMachine]") -> None:
-        """Replace a runtime that closed itself, if the partition is still led here and the log
-        directory is online."""
-        index = partition.name.partition
-        if self.runtimes.get(index) is failed and self._directory.offline is None:
-            del self.runtimes[index]
-            self.lead(partition)
+    def complete_transaction(
+        self,
+        index: int,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        *,
+        is_commit: bool,
+        transaction_version: int,
+        done: "OnCommitted",
+    ) -> None:
+        """Write the marker of a transaction to a partition of `__consumer_offsets`: its pending
+        offsets are committed or dropped. `done` is called once, with None when the marker is
+        committed; NOT_COORDINATOR and COORDINATOR_LOAD_IN_PROGRESS are among the errors."""
+        runtime = self.runtimes.get(index)
+        if runtime is None or self._store.may_have_expired():
+            done(KafkaError(ErrorCode.NOT_COORDINATOR))
+            return
+        kind = ControlType.COMMIT if is_commit else ControlType.ABORT
+        runtime.end_transaction(
+            ProducerId(producer_id),
+            producer_epoch,
+            EndTransactionMarker(kind, coordinator_epoch),
+            transaction_version,
+            done,
+        )
 
-    def resign(self, index: int) -> None:
-        """Unload a partition that this broker no longer leads."""
-        runtime = self.runtimes.pop(index, None)
-        if runtime is not None:
-            runtime.close(KafkaError(ErrorCode.NOT_COORDINATOR))
+    def count(self) -> Counter[tuple[str, str]]:
+        """Count the groups by type and state."""
+        return Counter(
+            (str(group.type), group.state_name)
+            for runtime in self.runtimes.values()
+            for group in runtime.machine.groups.values()
+        )
 
-    def close(self) -> None:
-        for index in list(self.runtimes):
-            self.resign(index)
+    def count_pending_offsets(self) -> int:
+        """Count the partitions of groups that have an offset of an open transaction."""
+        return sum(len(runtime.machine.offsets.pending) for runtime in self.runtimes.values())
 
     def image_changed(self, old: "MetadataImage", new: "MetadataImage") -> None:
         """Tell all groups about topics that were created, extended or deleted."""

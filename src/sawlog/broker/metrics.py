@@ -74,6 +74,11 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
         ["type", "state"],
         lambda: list(broker.groups.count().items()),
     )
+    registry.read_gauge(
+        "sawlog_pending_offsets",
+        "Partitions of groups with an offset of an open transaction.",
+        broker.groups.count_pending_offsets,
+    )
     registry.read_counters(
         "sawlog_requests_total",
         "Requests received.",

@@ -34,6 +34,7 @@ _COMMANDS = {
     "produce": ("sawlog.cli.produce", "Send lines to a topic as records."),
     "simulate": ("sawlog.cli.simulate", "Run a simulated cluster under faults, from a seed."),
     "topics": ("sawlog.cli.topics", "Create, list, describe, delete and alter topics."),
+    "transactions": ("sawlog.cli.transactions", "Show transactions, abort hanging ones."),
     "up": ("sawlog.cli.up", "Run a local cluster: ZooKeeper and several brokers."),
     "zookeeper": ("sawlog.cli.zookeeper", "Run one ZooKeeper server."),
 }

@@ -13,6 +13,7 @@ from sawlog.cli.start_options import FromEnd, StartPoint
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST, list_offsets
 from sawlog.client.consumer.consumer import AT_LATEST, AtOffset, Consumer, OffsetReset, Start
 from sawlog.client.consumer.fetched_records import ConsumedRecord
+from sawlog.client.consumer.isolation import ISOLATION_LEVELS, Isolation, reads_committed
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
@@ -73,7 +74,13 @@ class Columns(click.ParamType[tuple[str, ...]]):
     help=f"Columns to print before the value: {', '.join(COLUMNS)}.",
 )
 @click.option("--separator", type=RAW_BYTES, default="\t", help="Column separator. Default: a tab.")
-@click.option("--read-committed", is_flag=True, help="Skip open and aborted transactions.")
+@click.option(
+    "--isolation",
+    type=click.Choice(ISOLATION_LEVELS),
+    default="read_uncommitted",
+    show_default=True,
+    help="read_committed leaves out open and aborted transactions.",
+)
 @click.option(
     "--offset-reset",
     type=click.Choice([policy.value for policy in OffsetReset]),
@@ -91,7 +98,7 @@ def consume(
     as_json: bool,
     columns: tuple[str, ...],
     separator: bytes,
-    read_committed: bool,
+    isolation: Isolation,
     offset_reset: str,
     cluster: Cluster,
 ) -> None:
@@ -99,14 +106,12 @@ def consume(
 
     --show adds columns; --json prints all fields.
     """
-    consumer = Consumer(
-        cluster, read_committed=read_committed, offset_reset=OffsetReset(offset_reset)
-    )
+    consumer = Consumer(cluster, isolation=isolation, offset_reset=OffsetReset(offset_reset))
     partitions = partitions_of(cluster, [TopicScope(topic, indexes)])
     ends: dict[TopicPartition, int] = {}
     if until_end or isinstance(start, FromEnd) or is_interactive():
         found = list_offsets(
-            cluster, dict.fromkeys(partitions, LATEST), read_committed=read_committed
+            cluster, dict.fromkeys(partitions, LATEST), read_committed=reads_committed(isolation)
         )
         ends = {partition: entry.offset for partition, entry in found.items()}
     if isinstance(start, FromEnd) and len(partitions) > 1:

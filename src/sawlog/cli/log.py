@@ -23,8 +23,10 @@ from sawlog.log_inspection.segment_reader import (
     read_batches,
     read_index_entries,
 )
+from sawlog.log_inspection.transaction_checks import marker_of, read_transaction_index
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import Record, iterate
+from sawlog.storage.log_files import TRANSACTION_INDEX
 from sawlog.storage.sparse_index import OFFSET_ENTRY, TIME_ENTRY
 
 _CODECS = {int(codec): codec.name.lower() for codec in Codec}
@@ -51,8 +53,13 @@ def dump(
 ) -> None:
     """Print the batches of segment files, or the entries of an index.
 
-    PATH is a data directory, a partition directory, or a .log, .index or .timeindex file.
+    PATH is a data directory, a partition directory, or a .log, .index, .timeindex or .txnindex
+    file.
     """
+    if path.suffix == TRANSACTION_INDEX:
+        for entry in islice(_aborted_transactions(path, first_offset), count):
+            _print_entry(entry, as_json)
+        return
     if path.suffix in {".index", ".timeindex"}:
         for entry in islice(_index_entries(path, first_offset), count):
             _print_entry(entry, as_json)
@@ -71,7 +78,7 @@ def dump(
 @click.option("--headers-only", is_flag=True, help="Check CRCs and offsets, but not the records.")
 @json_option
 def verify(path: Path, headers_only: bool, as_json: bool) -> None:
-    """Verify segment files, indexes and producer snapshots.
+    """Verify segment files, their indexes and producer snapshots.
 
     PATH is a data directory, a partition directory or a .log file. Each log must reach its recovery
     point and its producer snapshots. Exit code 1 if a file is corrupt or cannot be read.
@@ -178,6 +185,10 @@ def _batch(segment: SegmentFile, batch: StoredBatch) -> dict[str, Any]:
         entry["transactional"] = True
     if header.is_control:
         entry["control"] = True
+        marker = marker_of(batch) if batch.has_valid_crc else None
+        if marker is not None:
+            entry["marker"] = marker.control_type.name
+            entry["coordinator_epoch"] = marker.coordinator_epoch
     entry["crc"] = "ok" if batch.has_valid_crc else "wrong"
     return entry
 
@@ -201,6 +212,12 @@ def _index_entries(path: Path, first_offset: int) -> Iterator[dict[str, Any]]:
             yield {"timestamp": first, "time": _time(first), "offset": offset}
         else:
             yield {"offset": offset, "position": second}
+
+
+def _aborted_transactions(path: Path, first_offset: int) -> Iterator[dict[str, Any]]:
+    for version, aborted in read_transaction_index(path):
+        if aborted.last_offset >= first_offset:
+            yield {"version": version, **aborted._asdict()}
 
 
 def _time(timestamp_ms: int) -> str | None:

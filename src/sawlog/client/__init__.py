@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sawlog.client.admin.admin import Admin, ClusterDescription, NewTopic
     from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSynonym, Resource
-    from sawlog.client.admin.group_offsets import Committed
+    from sawlog.client.admin.group_offsets import Committed, GroupMetadata
     from sawlog.client.admin.groups import (
         GroupDescription,
         GroupListing,
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from sawlog.client.net.cluster import Cluster, NoSuchTopic
     from sawlog.client.producer.delivery import Delivered, Delivery, DeliveryFailed
     from sawlog.client.producer.producer import Producer
+    from sawlog.client.producer.transaction_errors import (
+        TransactionAbortable,
+        TransactionError,
+        TransactionFatal,
+        TransactionRetriable,
+    )
     from sawlog.client.zookeeper_consumer.zookeeper_consumer import ZooKeeperConsumer
     from sawlog.core.config_api import ConfigSource, Operation, ResourceType
     from sawlog.core.config_values import ConfigType
@@ -75,6 +81,7 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMember",
+    "GroupMetadata",
     "GroupSettings",
     "KafkaError",
     "LogDir",
@@ -92,6 +99,10 @@ __all__ = [
     "Resource",
     "ResourceType",
     "TopicPartition",
+    "TransactionAbortable",
+    "TransactionError",
+    "TransactionFatal",
+    "TransactionRetriable",
     "ZooKeeperConsumer",
 ]
 
@@ -113,7 +124,7 @@ _EXPORTS = {
         "NoBrokerReachable",
     ),
     "sawlog.client.consumer.fetched_records": ("ConsumedRecord",),
-    "sawlog.client.admin.group_offsets": ("Committed",),
+    "sawlog.client.admin.group_offsets": ("Committed", "GroupMetadata"),
     "sawlog.client.admin.groups": (
         "GroupDescription",
         "GroupListing",
@@ -126,6 +137,12 @@ _EXPORTS = {
     "sawlog.client.admin.list_offsets": ("EARLIEST", "LATEST", "FoundOffset"),
     "sawlog.client.admin.log_dirs": ("LogDir", "LogDirReplica"),
     "sawlog.client.producer.producer": ("Producer",),
+    "sawlog.client.producer.transaction_errors": (
+        "TransactionAbortable",
+        "TransactionError",
+        "TransactionFatal",
+        "TransactionRetriable",
+    ),
     "sawlog.client.consumer.start_positions": (
         "AT_EARLIEST",
         "AT_LATEST",

@@ -15,6 +15,8 @@ from sawlog.cluster.new_topic import NewTopic
 from sawlog.core.config import BrokerConfig
 from sawlog.core.ids import TopicName
 
+MIN_IN_SYNC = "min.insync.replicas"
+
 
 class CoordinatorType(IntEnum):
     """The kinds of coordinators; the numbers are the key types of FindCoordinator."""
@@ -42,15 +44,17 @@ class InternalTopic:
     def new_topic(self, config: BrokerConfig, brokers: int) -> NewTopic:
         """Describe the topic for its creation. The replication factor is at most the number of
         brokers that the cluster is known to have, live or not: a single broker could otherwise
-        never create it, and one that is alone for a moment must not create it with one replica."""
+        never create it, and one that is alone for a moment must not create it with one replica. Nor
+        does it need more in-sync replicas than it has."""
+        factor = min(config[self.replication_factor_key], brokers)
+        settings = {name: config[key] for name, key in self.config_keys.items()}
+        if MIN_IN_SYNC in settings:
+            settings[MIN_IN_SYNC] = min(settings[MIN_IN_SYNC], factor)
         return NewTopic(
             self.name,
             config[self.partitions_key],
-            min(config[self.replication_factor_key], brokers),
-            configs={
-                **self.configs,
-                **{name: str(config[key]) for name, key in self.config_keys.items()},
-            },
+            factor,
+            configs={**self.configs, **{name: str(value) for name, value in settings.items()}},
         )
 
 
@@ -63,10 +67,28 @@ CONSUMER_OFFSETS = InternalTopic(
     config_keys={"segment.bytes": "offsets.topic.segment.bytes"},
 )
 
-INTERNAL_TOPICS: Mapping[str, InternalTopic] = {topic.name: topic for topic in (CONSUMER_OFFSETS,)}
+TRANSACTION_STATE = InternalTopic(
+    TopicName("__transaction_state"),
+    CoordinatorType.TRANSACTION,
+    partitions_key="transaction.state.log.num.partitions",
+    replication_factor_key="transaction.state.log.replication.factor",
+    configs={
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "unclean.leader.election.enable": "false",
+    },
+    config_keys={
+        "segment.bytes": "transaction.state.log.segment.bytes",
+        MIN_IN_SYNC: "transaction.state.log.min.isr",
+    },
+)
 
-_RESERVED = frozenset({"__transaction_state", "__share_group_state"})
-"""Internal topics of Kafka whose coordinators this broker does not have yet."""
+INTERNAL_TOPICS: Mapping[str, InternalTopic] = {
+    topic.name: topic for topic in (CONSUMER_OFFSETS, TRANSACTION_STATE)
+}
+
+_RESERVED = frozenset({"__share_group_state"})
+"""Internal topics of Kafka whose coordinators this broker does not have."""
 
 
 def is_internal(name: str | None) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from sawlog.core.errors import KafkaError
-from sawlog.core.ids import TopicPartition
+from sawlog.core.ids import ProducerId, TopicPartition
+from sawlog.storage.transaction_verification import VerificationGuard
 
 OnCommitted = Callable[[KafkaError | None], None]
 """Called with None once the offset is committed, else with the error that prevents it."""
@@ -22,10 +23,25 @@ class PartitionWriter(Protocol):
         """The topic's max.message.bytes."""
         ...
 
-    def append(self, batch: memoryview, *, is_awaited: bool) -> int:
+    def append(
+        self,
+        batch: memoryview,
+        *,
+        is_awaited: bool,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> int:
         """Append one batch and return the log end offset after it; KafkaError if nothing was
         written. With `is_awaited` a call of `when_committed` follows: the flush starts at once.
+        The first batch of a transaction needs a `guard`; `transaction_version` is that of a marker.
         """
+        ...
+
+    def begin_verification(
+        self, producer_id: ProducerId, producer_epoch: int, *, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        """Return the guard for a transaction that begins in this partition; None if it is open here
+        already. KafkaError if the producer is fenced."""
         ...
 
     def when_committed(self, offset: int, action: OnCommitted) -> None:

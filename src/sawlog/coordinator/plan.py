@@ -11,8 +11,17 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from sawlog.coordinator.coordinator_records import Entry
 from sawlog.core.errors import KafkaError
+from sawlog.core.ids import ProducerId
 
 R = TypeVar("R")
+
+
+class ProducerIdentity(NamedTuple):
+    """A producer with a transactional id, as its requests name it."""
+
+    transactional_id: str
+    producer_id: ProducerId
+    producer_epoch: int
 
 
 class Plan(NamedTuple, Generic[R]):
@@ -25,6 +34,8 @@ class Plan(NamedTuple, Generic[R]):
     on_committed: called once, with None when all is committed, else with the client's error.
     run_again: once the entries are appended, and after the requests that arrived meanwhile, the
         operation runs again; only that run replies.
+    producer: the entries are part of this producer's open transaction: they are written as a
+        transactional batch, and are pending until its marker.
     """
 
     reply: R | None = None
@@ -32,6 +43,7 @@ class Plan(NamedTuple, Generic[R]):
     apply: Callable[[], None] | None = None
     on_committed: Callable[[KafkaError | None], None] | None = None
     run_again: bool = False
+    producer: ProducerIdentity | None = None
 
 
 Operation = Callable[[], Plan[Any]]
@@ -47,6 +59,20 @@ class Machine(Protocol):
         The load replays only the last record of each key, in log order, and no tombstones. The
         effect of a record must therefore not depend on an earlier record of another key.
         """
+        ...
+
+    def replay_pending(self, producer_id: ProducerId, entry: Entry) -> None:
+        """Apply one record of an open transaction, which has no effect until `end_transaction`.
+
+        A plain record, and one of a transaction that is committed, supersedes all records of the
+        same key that are before it in the log, pending ones too. The load replays the records of
+        committed transactions as plain ones, and no records of aborted ones.
+        """
+        ...
+
+    def end_transaction(self, producer_id: ProducerId, *, is_commit: bool) -> None:
+        """Apply a marker: the pending records of this producer, if it has any, take effect, or they
+        are dropped."""
         ...
 
     def replay_encoded(self, key: bytes, value: bytes) -> bool:

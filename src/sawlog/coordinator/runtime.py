@@ -14,13 +14,21 @@ from sawlog.coordinator.loader import CoordinatorLoader
 from sawlog.coordinator.plan import Machine, Operation, Plan, Timers
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
+from sawlog.protocol.control_records import marker_batch
 from sawlog.protocol.records import BatchBuilder
 
 if TYPE_CHECKING:
     from sawlog.coordinator.coordinator_records import RecordFormat
-    from sawlog.coordinator.partition_access import PartitionReader, PartitionWriter
-    from sawlog.core.ids import TopicPartition
+    from sawlog.coordinator.partition_access import (
+        OnCommitted,
+        PartitionReader,
+        PartitionWriter,
+    )
+    from sawlog.coordinator.plan import ProducerIdentity
+    from sawlog.core.ids import ProducerId, TopicPartition
     from sawlog.core.ports import Clock, Timer, TimerHandle
+    from sawlog.protocol.control_records import EndTransactionMarker
+    from sawlog.storage.transaction_verification import VerificationGuard
 
 logger = EventLogger(__name__)
 
@@ -131,10 +139,15 @@ class CoordinatorRuntime(Generic[M]):
         raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     def run(
-        self, operation: Callable[[], Plan[R]], answer: Callable[[R], None], refuse: Refuse
+        self,
+        operation: Callable[[], Plan[R]],
+        answer: Callable[[R], None],
+        refuse: Refuse,
+        guard: "VerificationGuard | None" = None,
     ) -> None:
         """Run an operation. When all that it wrote or could see is committed, call `answer` with
-        the plan's reply, unless that is None; on failure call `refuse` with the client's error."""
+        the plan's reply, unless that is None; on failure call `refuse` with the client's error.
+        `guard` is that of `begin_verification`, for records of a transaction."""
         try:
             self.check()
             plan = operation()
@@ -143,7 +156,7 @@ class CoordinatorRuntime(Generic[M]):
             return
         if plan.entries:
             try:
-                self._append(plan)
+                self._append(plan, guard)
             except KafkaError as error:
                 client_error = coordinator_error(error)
                 if plan.on_committed is not None:
@@ -156,7 +169,7 @@ class CoordinatorRuntime(Generic[M]):
             committed = partial(self._committed, plan, answer, refuse)
             self._writer.when_committed(self._end_offset, committed)
 
-    def _append(self, plan: Plan[Any]) -> None:
+    def _append(self, plan: Plan[Any], guard: "VerificationGuard | None") -> None:
         builder = BatchBuilder()
         now_ms = self._clock.now_ms()
         for entry in plan.entries:
@@ -168,10 +181,24 @@ class CoordinatorRuntime(Generic[M]):
                 ErrorCode.MESSAGE_TOO_LARGE,
                 f"{len(plan.entries)} records take {builder.size} bytes; {limit} are allowed",
             )
-        batch = memoryview(builder.finish())
-        self._end_offset = self._writer.append(batch, is_awaited=not plan.run_again)
+        batch = memoryview(_finish(builder, plan.producer))
+        self._end_offset = self._writer.append(batch, is_awaited=not plan.run_again, guard=guard)
+        self._change(partial(self._apply, plan))
+
+    def _apply(self, plan: Plan[Any]) -> None:
+        if plan.apply is not None:
+            plan.apply()
+        elif plan.producer is not None:
+            for entry in plan.entries:
+                self.machine.replay_pending(plan.producer.producer_id, entry)
+        else:
+            for entry in plan.entries:
+                self.machine.replay(entry)
+
+    def _change(self, apply: Callable[[], None]) -> None:
+        """Apply what was written; NOT_COORDINATOR if that fails, and the runtime is closed."""
         try:
-            self._apply(plan)
+            apply()
         except Exception as error:
             logger.exception("coordinator failed to apply its records", log=str(self.name))
             not_coordinator = KafkaError(ErrorCode.NOT_COORDINATOR)
@@ -179,13 +206,6 @@ class CoordinatorRuntime(Generic[M]):
             if self._on_failure is not None:
                 self._on_failure(self)
             raise not_coordinator from error
-
-    def _apply(self, plan: Plan[Any]) -> None:
-        if plan.apply is not None:
-            plan.apply()
-        else:
-            for entry in plan.entries:
-                self.machine.replay(entry)
 
     def _committed(
         self,
@@ -204,6 +224,54 @@ class CoordinatorRuntime(Generic[M]):
             refuse(client_error)
         elif plan.reply is not None:
             answer(plan.reply)
+
+    # Transactions
+
+    def begin_verification(
+        self, producer: "ProducerIdentity", *, supports_epoch_bump: bool
+    ) -> "VerificationGuard | None":
+        """Return the guard for `run`, with which records of the producer's transaction may follow
+        once its coordinator has confirmed it (KIP-890); None if the transaction is open in this
+        partition already. KafkaError if the producer is fenced, or operations cannot run now."""
+        self.check()
+        try:
+            return self._writer.begin_verification(
+                producer.producer_id,
+                producer.producer_epoch,
+                supports_epoch_bump=supports_epoch_bump,
+            )
+        except KafkaError as error:
+            raise coordinator_error(error) from error
+
+    def end_transaction(
+        self,
+        producer_id: "ProducerId",
+        producer_epoch: int,
+        marker: "EndTransactionMarker",
+        transaction_version: int,
+        done: "OnCommitted",
+    ) -> None:
+        """Write the marker of a transaction and apply it; call `done` once, with None when it is
+        committed. The error is that of the log: the transaction coordinator retries as with any
+        other partition."""
+        batch = marker_batch(marker, producer_id, producer_epoch, self._clock.now_ms())
+        is_commit = not marker.is_abort
+        try:
+            self.check()
+            self._end_offset = self._writer.append(
+                memoryview(batch), is_awaited=True, transaction_version=transaction_version
+            )
+            self._change(partial(self.machine.end_transaction, producer_id, is_commit=is_commit))
+        except KafkaError as error:
+            done(error)
+            return
+
+        def committed(error: KafkaError | None) -> None:
+            if error is not None:
+                self._fail(error, coordinator_error(error))
+            done(error)
+
+        self._writer.when_committed(self._end_offset, committed)
 
     # Timers
 
@@ -238,7 +306,18 @@ class CoordinatorRuntime(Generic[M]):
             retry(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
 
 
+def _finish(builder: BatchBuilder, producer: "ProducerIdentity | None") -> bytearray:
+    if producer is None:
+        return builder.finish()
+    return builder.finish(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        transactional=True,
+    )
+
+
 _CLIENT_ERRORS = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -250,6 +329,7 @@ _CLIENT_ERRORS = {
 
 
 def coordinator_error(error: KafkaError) -> KafkaError:
-    """The error that a client gets when the coordinator's own log reports `error`."""
+    """The error that a client gets when the coordinator's own log, or the verification of a
+    transaction, reports `error`. After COORDINATOR_LOAD_IN_PROGRESS clients simply retry."""
     code = _CLIENT_ERRORS.get(error.code)
     return error if code is None else KafkaError(code, error.message)

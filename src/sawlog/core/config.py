@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sawlog.core.config_accepted import ACCEPTED_SETTINGS
-from sawlog.core.config_broker import BROKER_SETTINGS, check_cleaner
+from sawlog.core.config_broker import BROKER_SETTINGS, check_cleaner, check_transactions
 from sawlog.core.config_groups import check_broker_limits
 from sawlog.core.config_topic import (
     BROKER_SYNONYMS,
@@ -97,6 +97,7 @@ class BrokerConfig(Settings):
         }
         check_broker_limits(values)
         check_cleaner(values)
+        check_transactions(values)
         super().__init__(values, given)
         self.notices = tuple(notices(values, given, ineffective))
 

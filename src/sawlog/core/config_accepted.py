@@ -6,8 +6,6 @@ Each is checked for its type and limits. A setting that gets an effect moves to 
 from sawlog.core.config_values import read_table
 
 ACCEPTED_SETTINGS = read_table("""
-add.partitions.to.txn.retry.backoff.max.ms INT 100 >=0
-add.partitions.to.txn.retry.backoff.ms INT 20 >=1
 alter.config.policy.class.name CLASS -
 alter.log.dirs.replication.quota.window.num INT 11 >=1
 alter.log.dirs.replication.quota.window.size.seconds INT 1 >=1
@@ -162,7 +160,6 @@ remote.log.storage.manager.class.path STRING -
 remote.log.storage.manager.impl.prefix STRING rsm.config. nonempty
 remote.log.storage.system.enable BOOLEAN false
 replica.socket.receive.buffer.bytes INT 65536
-request.timeout.ms INT 30000
 sasl.client.callback.handler.class CLASS -
 sasl.enabled.mechanisms LIST GSSAPI
 sasl.jaas.config PASSWORD -
@@ -255,17 +252,7 @@ ssl.truststore.location STRING -
 ssl.truststore.password PASSWORD -
 ssl.truststore.type STRING JKS
 telemetry.max.bytes INT 1048576 >=1
-transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000 >=1
-transaction.max.timeout.ms INT 900000 >=1
-transaction.partition.verification.enable BOOLEAN true
-transaction.remove.expired.transaction.cleanup.interval.ms INT 3600000 >=1
 transaction.state.log.load.buffer.size INT 5242880 >=1
-transaction.state.log.min.isr INT 2 >=1
-transaction.state.log.num.partitions INT 50 >=1
-transaction.state.log.replication.factor SHORT 3 >=1
-transaction.state.log.segment.bytes INT 104857600 >=1
-transaction.two.phase.commit.enable BOOLEAN false
-transactional.id.expiration.ms INT 604800000 >=1
 unclean.leader.election.interval.ms LONG 300000 >=1
 unstable.api.versions.enable BOOLEAN false
 unstable.feature.versions.enable BOOLEAN false

@@ -170,6 +170,29 @@ is created.
 offsets.topic.replication.factor SHORT 3 >=1 :: The replication factor of __consumer_offsets, at \
 most the number of brokers.
 offsets.topic.segment.bytes INT 104857600 >=1 :: The segment size of __consumer_offsets.
+request.timeout.ms INT 30000 :: How long a broker waits for the response of another broker about a \
+transaction.
+transaction.max.timeout.ms INT 900000 >=1 :: The longest transaction.timeout.ms that a producer \
+may ask for.
+transactional.id.expiration.ms INT 604800000 >=1 :: How long an unused transactional id is kept.
+transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000 >=1 :: How often the \
+coordinator looks for transactions that have exceeded their timeout.
+transaction.remove.expired.transaction.cleanup.interval.ms INT 3600000 >=1 :: How often the \
+coordinator removes expired transactional ids.
+transaction.partition.verification.enable BOOLEAN true :: Whether a leader asks the coordinator \
+before the first batch of a transaction of a client that adds partitions itself (KIP-890).
+transaction.two.phase.commit.enable BOOLEAN false :: Two-phase commit (KIP-939) is not \
+supported.
+transaction.state.log.num.partitions INT 50 >=1 :: The number of partitions of \
+__transaction_state when it is created.
+transaction.state.log.replication.factor SHORT 3 >=1 :: The replication factor of \
+__transaction_state, at most the number of brokers.
+transaction.state.log.min.isr INT 2 >=1 :: The min.insync.replicas of __transaction_state when \
+it is created, at most its replication factor.
+transaction.state.log.segment.bytes INT 104857600 >=1 :: The segment size of __transaction_state.
+add.partitions.to.txn.retry.backoff.ms INT 20 >=1 :: The interval in which a leader adds a \
+partition again while the previous transaction of the producer is being completed.
+add.partitions.to.txn.retry.backoff.max.ms INT 100 >=0 :: How long it does so.
 """)
 
 
@@ -182,3 +205,11 @@ def check_cleaner(values: Mapping[str, Value]) -> None:
     if size // max(1, threads) <= _MIB:
         message = f"{name} must be at least 1MB per cleaner thread."
         raise ConfigError(name, str(size), f"more than {_MIB} for each thread", message)
+
+
+def check_transactions(values: Mapping[str, Value]) -> None:
+    """Raise ConfigError if two-phase commit (KIP-939) is enabled."""
+    name = "transaction.two.phase.commit.enable"
+    if values[name]:
+        message = f"{name}: Sawlog does not support two-phase commit (KIP-939): remove it."
+        raise ConfigError(name, "true", "false", message)

@@ -43,9 +43,18 @@ class Group(ABC):
 
     @abstractmethod
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, api_version: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        api_version: int,
+        *,
+        is_transactional: bool = False,
     ) -> PartitionCheck | None:
         """Check that this member may commit in this generation (classic) or member epoch.
+
+        A producer need not name a member for a transactional commit (TxnOffsetCommit before
+        version 3 cannot); if it does, the member is checked.
 
         The returned check, if any, applies to each partition: a consumer group accepts commits with
         an older epoch for partitions that the member has owned since then (KIP-1251).

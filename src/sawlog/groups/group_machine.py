@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sawlog.cluster.metadata_image import MetadataImage
     from sawlog.coordinator.coordinator_records import Entry
     from sawlog.core.errors import KafkaError
+    from sawlog.core.ids import ProducerId
     from sawlog.groups.context import GroupContext
     from sawlog.groups.group import Group
     from sawlog.protocol.schema import Message
@@ -53,6 +54,17 @@ class GroupMachine:
 
     def replay(self, entry: "Entry") -> None:
         self._replayers[type(entry.key)](entry.key, entry.value)
+
+    def replay_pending(self, producer_id: "ProducerId", entry: "Entry") -> None:
+        key = entry.key
+        if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
+            value: Any = entry.value
+            self.offsets.replay_pending(producer_id, key, value)
+        else:  # as in Kafka; coordinators write no such records in transactions
+            self.replay(entry)
+
+    def end_transaction(self, producer_id: "ProducerId", *, is_commit: bool) -> None:
+        self.offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def replay_encoded(self, key: bytes, value: bytes) -> bool:
         return self.offsets.replay_encoded(key, value)

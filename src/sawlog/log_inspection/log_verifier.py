@@ -20,6 +20,7 @@ from sawlog.log_inspection.segment_reader import (
     read_batches,
     read_index_entries,
 )
+from sawlog.log_inspection.transaction_checks import TransactionChecks
 from sawlog.protocol.records import iterate
 from sawlog.storage import log_files
 from sawlog.storage.producer_state import ProducerStates
@@ -65,12 +66,14 @@ def verify_logs(found: FoundSegments, *, read_records: bool, progress: Progress)
             result.problems.append(_unreadable(error, Path(error.filename), None))
     expected = _expected_logs(found.partitions)
     ends: dict[Path, int] = {}  # next offset by partition directory
+    transactions: dict[Path, TransactionChecks] = {}
     for segment in found.segments:
         directory = segment.log.parent
         if directory in ends:
             result.problems += _check_gap(segment, ends[directory], expected.get(directory))
         try:
-            ends[directory] = _verify_segment(segment, result, read_records, progress)
+            checks = transactions.setdefault(directory, TransactionChecks())
+            ends[directory] = _verify_segment(segment, result, read_records, progress, checks)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -161,12 +164,16 @@ def _check_end(directory: Path, end: int | None, expected: ExpectedLog) -> Itera
 
 
 def _verify_segment(
-    segment: SegmentFile, result: Verification, read_records: bool, progress: Progress
+    segment: SegmentFile,
+    result: Verification,
+    read_records: bool,
+    progress: Progress,
+    transactions: TransactionChecks,
 ) -> int:
     """Verify a log file and its indexes; return the offset after the last valid batch."""
     valid: dict[int, StoredBatch] = {}
     problems_before = len(result.problems)
-    end = _verify_batches(segment, result, valid, read_records, progress)
+    end = _verify_batches(segment, result, valid, read_records, progress, transactions)
     result.segments += 1
     entries = read_index_entries(segment.sibling(log_files.INDEX), OFFSET_ENTRY)
     if entries and not valid and len(result.problems) == problems_before:
@@ -176,6 +183,7 @@ def _verify_segment(
         return end
     result.problems += _summarize(_check_offset_index(segment, entries, valid))
     result.problems += _summarize(_check_time_index(segment, end))
+    result.problems += _summarize(transactions.end_segment(segment, end))
     return end
 
 
@@ -195,6 +203,7 @@ def _verify_batches(
     valid: dict[int, StoredBatch],
     read_records: bool,
     progress: Progress,
+    transactions: TransactionChecks,
 ) -> int:
     """Check each batch, add valid ones to `valid` by position; return the offset after the last."""
     next_offset = segment.base_offset
@@ -210,6 +219,7 @@ def _verify_batches(
             offset = max(header.base_offset, next_offset)
             result.problems.append(Problem(segment.log, found.position, offset, reason))
             continue
+        transactions.see(found)
         valid[found.position] = found._replace(data=b"")
         result.batches += 1
         result.records += header.count

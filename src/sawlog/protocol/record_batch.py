@@ -115,6 +115,11 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         ) from None
 
 
+def is_transactional(buffer: Buffer) -> bool:
+    """Whether the bytes begin with a transactional batch; nothing else is validated."""
+    return len(buffer) >= HEADER_SIZE and buffer[_CRC_START + 1] & TRANSACTIONAL != 0
+
+
 def crc_matches(buffer: Buffer, header: BatchHeader, position: int = 0) -> bool:
     """Whether the batch at `position` is complete and has the CRC of its header."""
     end = position + header.length + _PREFIX_SIZE

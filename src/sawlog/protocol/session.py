@@ -82,6 +82,7 @@ class Session(Generic[FlightT]):
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
         self._offered: dict[int, tuple[int, int]] = {}
+        self._finalized: dict[str, int] = {}
         self._last_correlation_id = 0
         self.in_flight: deque[FlightT] = deque()
 
@@ -98,7 +99,14 @@ class Session(Generic[FlightT]):
         self._offered = {
             entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys
         }
+        self._finalized = {
+            feature.name: feature.max_version_level for feature in response.finalized_features
+        }
         return None
+
+    def finalized_feature(self, name: str) -> int:
+        """Return the level of a feature that the peer has finalized (KIP-584); 0 without it."""
+        return self._finalized.get(name, 0)
 
     def version(self, api: ApiKey, highest: int | None = None) -> int:
         """Return the highest version that both sides have, at most `highest`; NoCommonVersion."""

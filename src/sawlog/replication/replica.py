@@ -18,12 +18,15 @@ from sawlog.core.ports import DiskError, FileSlice
 from sawlog.protocol.record_batch import BatchHeader
 from sawlog.replication.follower import Follower
 from sawlog.replication.follower_progress import FollowerFetch, FollowerProgress
+from sawlog.replication.isolation_level import IsolationLevel
 from sawlog.replication.leader import Leader, ReplicationContext
 from sawlog.replication.roles import Event, Role, next_role
 from sawlog.storage.append_origin import AppendOrigin
 from sawlog.storage.appended import Appended
 from sawlog.storage.log import Log
 from sawlog.storage.log_config import FOREVER
+from sawlog.storage.open_transactions import AbortedTransaction
+from sawlog.storage.transaction_verification import VerificationGuard
 
 logger = EventLogger(__name__)
 
@@ -176,8 +179,8 @@ class Replica:
 
     @property
     def last_stable_offset(self) -> Offset:
-        """Without transactions every committed record is stable."""
-        return self.high_watermark
+        """The end of what read_committed consumers may read."""
+        return Offset(self.log.last_stable_offset)
 
     @property
     def has_current_watermark(self) -> bool:
@@ -194,12 +197,16 @@ class Replica:
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         is_awaited: bool = False,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
     ) -> Appended:
-        """Append one validated batch. With `is_awaited` the caller is going to wait for its commit
-        (`when_committed`), and the flush begins now."""
+        """Append one validated batch (`Log.append`). With `is_awaited` the caller is going to wait
+        for its commit (`when_committed`), and the flush begins now."""
         if self.leader is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        appended = self.log.append(batch, header, self.leader_epoch, origin)
+        appended = self.log.append(
+            batch, header, self.leader_epoch, origin, guard, transaction_version
+        )
         if not self.commits_on_flush:
             self._advance()
             self._flush_if_due()
@@ -324,14 +331,34 @@ class Replica:
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> FileSlice | None:
+    def readable_end(self, isolation: IsolationLevel) -> Offset:
+        """The end of what a consumer may read: high watermark or last stable offset."""
+        if isolation is IsolationLevel.READ_COMMITTED:
+            return self.last_stable_offset
+        return self.high_watermark
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        whole_first_batch: bool,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> FileSlice | None:
         """A slice of committed records that begins with the batch that holds `offset`."""
         return self.log.read(
             offset,
             max_bytes,
-            limit_offset=self.log.high_watermark,
+            limit_offset=self.readable_end(isolation),
             whole_first_batch=whole_first_batch,
         )
+
+    def aborted_in(self, offset: int, piece: FileSlice) -> list[AbortedTransaction]:
+        """The aborted transactions with records in a slice of committed records, which `read` has
+        returned for `offset`, and perhaps some that begin soon after it."""
+        log = self.log
+        end_offset = log.segments.offset_after(piece, offset, log.end_offset)
+        return log.aborted_transactions(offset, min(end_offset, log.last_stable_offset))
 
     def delete_before(self, offset: int) -> Offset:
         """Move the log start offset (DeleteRecords); -1 means the high watermark. Returns it."""
@@ -398,7 +425,7 @@ class Replica:
             self._fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
             return
         if not self.commits_on_flush:
-            if self.log.unflushed_messages:
+            if self.log.flushed_offset < self.log.end_offset:
                 self._flush_if_due()
             return
         self._advance()

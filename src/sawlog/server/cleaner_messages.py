@@ -11,6 +11,7 @@ from sawlog.storage.cleaner.segment_cleaner import (
     MapRequest,
     MapResult,
 )
+from sawlog.storage.open_transactions import AbortedTransaction
 
 Request = MapRequest | CleanRequest
 Result = MapResult | CleanResult | CleanerFailure
@@ -20,15 +21,18 @@ def encode_request(request: Request) -> bytes:
     fields = asdict(request)
     if isinstance(request, CleanRequest):
         fields["last_offsets"] = list(request.last_offsets.items())  # JSON has no integer keys
+        fields["last_epochs"] = list(request.last_epochs.items())
     return _line(request, fields)
 
 
 def decode_request(line: bytes) -> Request:
     kind, fields = json.loads(line)
     fields["segments"] = tuple(fields["segments"])
+    fields["aborted"] = tuple(AbortedTransaction(*entry) for entry in fields["aborted"])
     if kind == MapRequest.__name__:
         return MapRequest(**fields)
     fields["last_offsets"] = dict(fields["last_offsets"])
+    fields["last_epochs"] = dict(fields["last_epochs"])
     return CleanRequest(**fields)
 
 

@@ -35,7 +35,13 @@ MODULES = (
     "sawlog.groups.group_records",
     "sawlog.groups.context",
     "sawlog.groups.group_machine",
+    "sawlog.transactions.transaction_records",
+    "sawlog.transactions.transaction_machine",
+    "sawlog.broker.transaction_markers",
+    "sawlog.broker.api.transactions",
+    "sawlog.broker.api.write_txn_markers",
     "sawlog.broker.api.group_offsets",
+    "sawlog.broker.api.txn_offset_commit",
     "sawlog.broker.api.group_membership",
     "sawlog.broker.api.consumer_groups",
 )

@@ -46,13 +46,15 @@ class ClusterProfile:
     flush_policy: str = FLUSH_BEFORE_COMMIT
     cleanup: Cleanup = Cleanup.NONE
     classic_members: int = 0
+    transactional_clients: int = 0
 
     @classmethod
     def of(cls, seed: int) -> "ClusterProfile":
         generator = Generator(seed * 104_729 + 7)
         policy = FLUSH_BY_SYSTEM if generator.random() < 0.3 else FLUSH_BEFORE_COMMIT
         cleanup = generator.choice((Cleanup.NONE, *Cleanup))
-        return cls(policy, cleanup, generator.choice((0, 0, 1, 2)))
+        classic_members = generator.choice((0, 0, 1, 2))
+        return cls(policy, cleanup, classic_members, generator.choice((0, 1, 2, 3)))
 
     @property
     def commits_on_flush(self) -> bool:
@@ -73,5 +75,6 @@ class ClusterProfile:
     def __str__(self) -> str:
         return (
             f"flush.policy={self.flush_policy}, {self.cleanup.value}, "
-            f"{self.classic_members} classic members"
+            f"{self.classic_members} classic members, "
+            f"{self.transactional_clients} transactional clients"
         )

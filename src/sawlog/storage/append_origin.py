@@ -4,10 +4,11 @@ from enum import Enum
 
 
 class AppendOrigin(Enum):
-    """Where an appended batch comes from.
+    """Where an appended batch comes from, which decides what it may be.
 
-    Only the sequence numbers of client batches are checked: the leader has checked the batches that
-    a follower replicates, and coordinators are trusted.
+    CLIENT: data, with checked sequence numbers and producer epochs. COORDINATOR: data, of which the
+    producer epoch is checked, and transaction markers. Both begin a transaction only with the guard
+    of its verification. REPLICATION: anything, because the leader has checked it.
     """
 
     CLIENT = 0

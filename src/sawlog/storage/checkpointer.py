@@ -103,7 +103,9 @@ class Checkpointer:
 
     def rolled(self, log: Log) -> None:
         """Write a producer snapshot at the base offset of the new segment, and a checkpoint."""
-        log.write_roll_snapshot()
+        # A later truncation finds a snapshot near.
+        base_offset = log.segments.active.base_offset
+        log.producers.write_later(base_offset, log.producer_states.encode())
         self.changed(log)
         self.checkpoint_later()
 
@@ -254,9 +256,9 @@ class _Round:
             point = log.end_offset if self._checkpointer.flushes else log.flushed_offset
             self._points[log] = point
             self._truncations[log] = log.truncations
-            snapshot = log.encode_snapshot_if_due() if point == log.end_offset else None
-            if snapshot is not None:
-                self._snapshots[log] = snapshot
+            is_at_end = point == log.end_offset
+            if is_at_end and log.producers.is_snapshot_due(log.segments, point):
+                self._snapshots[log] = log.encode_producers()
             if point > log.flushed_offset:
                 self._outstanding += 1
                 log.flush.when_flushed(self._flushed)
@@ -303,7 +305,7 @@ class _Round:
         else:
             for log, point in self._points.items():
                 if not self._is_stale(log):
-                    log.remove_superseded_snapshots(point)
+                    log.producers.remove_superseded(point, log.segments, log.end_offset)
         self._checkpointer.ended(self._unfinished)
 
     def _is_active(self) -> bool:

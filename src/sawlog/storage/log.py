@@ -15,7 +15,14 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicId, TopicPartition
 from sawlog.core.ports import DiskError, FileSlice, TooManyOpenFiles
-from sawlog.protocol.record_batch import BatchHeader, stamp, stamp_append_time
+from sawlog.protocol.control_records import EndTransactionMarker, read_marker
+from sawlog.protocol.record_batch import (
+    CONTROL,
+    TRANSACTIONAL,
+    BatchHeader,
+    stamp,
+    stamp_append_time,
+)
 from sawlog.storage import log_errors
 from sawlog.storage.append_origin import AppendOrigin
 from sawlog.storage.appended import Appended
@@ -24,13 +31,15 @@ from sawlog.storage.flusher import FlushScope
 from sawlog.storage.leader_epochs import EpochEntry
 from sawlog.storage.log_config import FOREVER, LOG_APPEND_TIME, LogConfig
 from sawlog.storage.log_owner import LogOwner
-from sawlog.storage.log_state import LogState, create_segment, recreate_segments
+from sawlog.storage.log_state import LogState, recreate_segments
+from sawlog.storage.open_transactions import AbortedTransaction
 from sawlog.storage.producer_state import ProducerStates
 from sawlog.storage.retention_policy import RetentionPolicy
-from sawlog.storage.roll_policy import MAX_RELATIVE_OFFSET, RollPolicy
 from sawlog.storage.segment import Segment
 from sawlog.storage.segment_remover import SegmentRemover
+from sawlog.storage.segment_writer import SegmentWriter
 from sawlog.storage.segments import TimedOffset
+from sawlog.storage.transaction_verification import VerificationGuard
 
 logger = EventLogger(__name__)
 
@@ -50,11 +59,9 @@ class Log:
         "_owner",
         "_remover",
         "_retention_policy",
-        "_roll_check_ms",
-        "_roll_policy",
-        "_segment_bytes",
         "_stamps_time",
         "_unsynced",
+        "_writer",
         "config",
         "directory",
         "end_offset",
@@ -90,16 +97,15 @@ class Log:
         self.producers = state.producers
         self._unsynced = state.unsynced
         self._remover = SegmentRemover(
-            owner.disk,
-            owner.timer,
-            self.directory,
-            on_done=self._segments_removed,
-            on_error=owner.refusal,
+            owner.disk, owner.timer, self.directory, self._segments_removed, owner.refusal
         )
         self.flush = owner.flusher.attach(self)
 
+        self._writer = SegmentWriter(
+            owner, self.directory, state.segments, state.unsynced, config, on_rolled=self._rolled
+        )
         self._is_ready = False  # whether an append may skip `_prepare_append`
-        self._roll_check_ms = FOREVER  # the timestamp above which the roll policy decides
+        self.producers.transactions.commit(self.high_watermark)
         self.reconfigure(config)
 
     # Appending
@@ -110,39 +116,58 @@ class Log:
         header: BatchHeader,
         leader_epoch: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
     ) -> Appended:
         """Append one validated batch as the leader, with the next offsets, stamped in place.
 
-        `batch` is exactly the bytes that `header` describes and may be reused then. KafkaError and
-        nothing changed: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR
-        (full, offline, no descriptors), RECORD_LIST_TOO_LARGE (beyond segment.bytes).
+        `batch` is exactly the bytes that `header` describes and may be reused then. `guard` is that
+        of a transaction which begins here, `transaction_version` that of a marker. KafkaError and
+        nothing changed: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
+        TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR (full, offline, no descriptors),
+        RECORD_LIST_TOO_LARGE (beyond segment.bytes).
         """
         size = header[1] + 12
         timestamp = header[8]
         append_time_ms = -1
         if self._stamps_time:
             timestamp = append_time_ms = self._owner.clock.now_ms()
-        if size > self._segment_bytes:
+        if size > self._writer.segment_bytes:
             raise log_errors.too_large(size, self.config)
         if leader_epoch != self.epochs.durable or not self._is_ready:
             self._prepare_append(leader_epoch, self.end_offset)
         has_producer = header[9] >= 0
+        marker: EndTransactionMarker | None = None
         if has_producer:
-            duplicate = self.producers.check(header, origin)
+            if header[5] & CONTROL:
+                duplicate = None
+                marker = self.producers.checked_marker(batch, header, origin, transaction_version)
+            elif header[5] & TRANSACTIONAL:
+                duplicate = self.producers.check_transactional(
+                    header, origin, guard, verifies=self.config.verifies_transactions
+                )
+            else:
+                duplicate = self.producers.check(header, origin)
             if duplicate is not None:
                 return Appended(duplicate.first_offset, duplicate.timestamp, True)
 
         base_offset = self.end_offset
+        aborted = marker and self.producers.aborted_by(header, marker, base_offset)
         if append_time_ms >= 0:
             stamp_append_time(batch, append_time_ms)
         stamp(batch, base_offset, leader_epoch)
+        last_offset = base_offset + header[6]
         try:
-            self._write(batch, size, base_offset, base_offset + header[6], timestamp)
-        except KafkaError:
+            self._writer.write(
+                batch, size, base_offset, last_offset, timestamp, base_offset, aborted
+            )
+        except DiskError as error:
+            refusal = self._owner.refusal(error)
             self.producers.refuse(header)
-            raise
+            raise refusal from error
+        self.end_offset = last_offset + 1
         if has_producer:
-            self.producers.take(header, base_offset, timestamp)
+            self.producers.take(header, base_offset, timestamp, marker)
         return _new(Appended, (base_offset, append_time_ms, False))
 
     def append_as_follower(self, batch: memoryview, header: BatchHeader) -> None:
@@ -151,59 +176,33 @@ class Log:
         base_offset = header.base_offset
         if base_offset < self.end_offset:
             raise log_errors.out_of_range(self.tp, self.end_offset, FOREVER, base_offset)
-        if header.leader_epoch != self.epochs.durable or not self._is_ready:
-            self._prepare_append(header.leader_epoch, base_offset)
-        self.producers.check(header, AppendOrigin.REPLICATION)  # the leader has checked it
-        self._write(batch, header.size, base_offset, header.last_offset, header.max_timestamp)
-        self.producers.take(header, base_offset, header.max_timestamp)
-
-    def _write(
-        self, batch: memoryview, size: int, base_offset: int, last_offset: int, timestamp: int
-    ) -> None:
-        """Write one batch to the active segment or a new one; KafkaError, and nothing changed."""
-        segment = self.segments.active
+        marker = read_marker(batch) if header.is_control and header.count else None
+        timestamp = header.max_timestamp
         try:
-            if (
-                segment.file.size + size > self._segment_bytes
-                or timestamp > self._roll_check_ms
-                or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-            ) and self._roll_policy.is_due(
-                segment.fill(), size, timestamp, last_offset, self._owner.clock.now_ms()
-            ):
-                self._roll(self._roll_offset(base_offset, last_offset))
-                segment = self.segments.active
-            has_new_fill = segment.append(batch, size, last_offset, timestamp)
+            if header.leader_epoch != self.epochs.durable or not self._is_ready:
+                self._prepare_append(header.leader_epoch, base_offset)
+            aborted = marker and self.producers.aborted_by(header, marker, base_offset)
+            self._writer.write(
+                batch,
+                header.size,
+                base_offset,
+                header.last_offset,
+                timestamp,
+                self.end_offset,
+                aborted,
+            )
+        except KafkaError:
+            self.remove_unused_epoch()
+            raise
         except DiskError as error:
-            raise self._owner.refusal(error) from error
-        self.end_offset = last_offset + 1
-        if has_new_fill and (
-            self._roll_check_ms == FOREVER  # the first batch of the segment
-            or self._roll_policy.is_index_full(len(segment.index), len(segment.time_index))
-        ):
-            self._roll_check_ms = self._roll_policy.check_after_ms(segment.fill())
+            refusal = self._owner.refusal(error)
+            self.remove_unused_epoch()
+            raise refusal from error
+        self.end_offset = header.next_offset
+        self.producers.take(header, base_offset, timestamp, marker)
 
-    def _roll_offset(self, base_offset: int, last_offset: int) -> int:
-        """The base offset of the segment that a batch begins: the log end offset. The batch of a
-        compacted leader may begin later, and recovery takes a gap between segments for a missing
-        file if the topic is not compacted any more."""
-        is_within = last_offset - self.end_offset <= MAX_RELATIVE_OFFSET
-        return self.end_offset if is_within and self.segments.active.file.size else base_offset
-
-    def _roll(self, base_offset: int) -> None:
-        """Begin a new active segment at `base_offset`; DiskError, and nothing changed."""
-        old = self.segments.active
-        assert base_offset > old.base_offset
-        segment = create_segment(
-            self._owner, self.directory, base_offset, self.config, self._unsynced
-        )
-        if old.file.size == 0:
-            old.remove(self._owner.disk, self.directory)
-            self.segments.replace([old], segment)
-        else:
-            self._unsynced.add(old.complete())
-            self.segments.append(segment)
+    def _rolled(self) -> None:
         self._is_ready = False
-        self._roll_check_ms = FOREVER
         self._owner.rolled(self)
 
     def _prepare_append(self, leader_epoch: int, start_offset: int) -> None:
@@ -216,11 +215,10 @@ class Log:
         except DiskError as failure:
             raise self._owner.refusal(failure) from failure
         if not self._is_ready:
-            segment = self.segments.active
             try:
                 self._load_producers()
-                segment.prepare_append(self.config.index_interval_bytes)
-                self._roll_check_ms = self._roll_policy.check_after_ms(segment.fill())
+                self.producers.repair_index(self.segments, self.segments.active, self.end_offset)
+                self._writer.prepare()
             except (Damage, DiskError) as failure:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
             self._is_ready = True
@@ -238,7 +236,7 @@ class Log:
             return
         self._owner.abort_cleaning(self)
         try:
-            end_offset, position = self._find_cut(max(offset, self.segments.base_offset))
+            end_offset, position = self.segments.find_cut(offset)
         except Damage as damage:
             raise log_errors.damaged(self.tp, damage) from damage
         self._cut(end_offset, lambda: self._truncate(end_offset, position))
@@ -253,14 +251,6 @@ class Log:
         except DiskError as error:
             self._owner.fail(error)  # some files are cut and some are not: no append may follow
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-
-    def _find_cut(self, offset: int) -> tuple[int, int]:
-        """The end offset that `truncate(offset)` leaves, and its position in its segment."""
-        segment = self.segments.holding(offset)
-        position = segment.position_of(offset)
-        if position < segment.file.size:
-            offset = min(offset, segment.batch_at(position).base_offset)
-        return offset, position
 
     def _truncate(self, end_offset: int, position: int) -> None:
         logger.info(
@@ -278,6 +268,7 @@ class Log:
         self.epochs.truncate_end(end_offset)
         self._owner.disk.sync_directory(self.directory)
         self.producers.truncate(self.segments, end_offset, self.config.producer_id_expiration_ms)
+        self.producers.transactions.commit(self.high_watermark)
 
     def restart_at(self, offset: int) -> None:
         """Remove all records and continue at `offset`; durable when this returns."""
@@ -291,7 +282,7 @@ class Log:
             "log restarted", log=str(self.tp), offset=offset, old_end_offset=self.end_offset
         )
         self._discard_flushes(lowest_offset)
-        self._roll_check_ms = FOREVER
+        self._writer.reset()
         recreate_segments(
             self._owner, self.directory, self.segments, offset, self.config, self._unsynced
         )
@@ -343,7 +334,7 @@ class Log:
             return []
         if expired == len(segments):
             try:
-                self._roll(self.end_offset)
+                self._writer.roll(self.end_offset)
             except DiskError as error:
                 raise self._owner.refusal(error) from error
         first_kept = segments[expired].base_offset
@@ -428,18 +419,13 @@ class Log:
             self._owner.flushed(self)
         return error
 
-    @property
-    def unflushed_messages(self) -> int:
-        return self.end_offset - self.flushed_offset
-
     # Life cycle
 
     def reconfigure(self, config: LogConfig) -> None:
         """Apply the topic's settings from the next append on."""
         self.config = config
-        self._roll_policy = RollPolicy.of(config)
+        self._writer.reconfigure(config)
         self._retention_policy = RetentionPolicy.of(config)
-        self._segment_bytes = config.segment_bytes
         self._stamps_time = config.timestamp_type == LOG_APPEND_TIME
         self._remover.set_delay(config.file_delete_delay_ms)
         self._is_ready = False
@@ -454,6 +440,8 @@ class Log:
         """Set the high watermark of replication, which the next checkpoint writes."""
         assert offset <= self.end_offset
         self.high_watermark = offset
+        if self.producers.transactions.first_unstable is not None:
+            self.producers.transactions.commit(offset)
         self._owner.high_watermark_moved()
 
     def stop_appends(self) -> None:
@@ -487,43 +475,61 @@ class Log:
         self._remover.close()
         self.producers.close()
 
+    # Transactions
+
+    def begin_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        """The guard that the first batch of a transaction needs (KIP-890); None if the transaction
+        is open here already. INVALID_PRODUCER_EPOCH if the producer is fenced."""
+        self._load_producers()
+        return self.producers.begin_verification(
+            producer_id, sequence, epoch, supports_epoch_bump=supports_epoch_bump
+        )
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of the oldest transaction that is open, or whose marker is not committed
+        yet; None without any."""
+        self._load_producers()
+        first_offset = self.producers.transactions.first_unstable
+        return first_offset if first_offset is None else max(first_offset, self.start_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Every record below it is committed and in no open transaction."""
+        first = self.first_unstable_offset
+        return self.high_watermark if first is None else min(first, self.high_watermark)
+
+    def aborted_transactions(self, start_offset: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records from `start_offset` up to `end`, in the order of
+        their markers. KAFKA_STORAGE_ERROR if the disk fails."""
+        with log_errors.reading(self.tp):
+            for segment in self.segments.since(start_offset):
+                self.producers.repair_index(self.segments, segment, self.end_offset)
+            return self.segments.aborted_between(start_offset, end)
+
     # Producer state
 
     @property
     def producer_states(self) -> ProducerStates:
-        """The state of idempotent producers; after a clean stop it is loaded on first use."""
+        """The state of the log's producers; after a clean stop it is loaded on first use."""
         self._load_producers()
         return self.producers.states
 
-    def expire_producers(self) -> None:
-        """Remove the state of producers that wrote nothing for producer.id.expiration.ms."""
-        self.producers.expire(self.config.producer_id_expiration_ms)
+    def encode_producers(self) -> bytes:
+        """The content of a producer snapshot at `end_offset`, which counts as saved from now on."""
+        self._load_producers()
+        return self.producers.encode()
 
     def _load_producers(self) -> None:
-        self.producers.load_deferred(self.segments, self.config.producer_id_expiration_ms)
-
-    # Checkpoints
+        if self.producers.is_deferred:
+            self.producers.load_deferred(self.segments, self.config.producer_id_expiration_ms)
+            self.producers.transactions.commit(self.high_watermark)
 
     def write_index_tails(self) -> None:
         """Write the index entries of the active segment that are in memory to their files."""
         self.segments.active.write_tails()
-
-    def encode_snapshot_if_due(self) -> bytes | None:
-        """The contents of the snapshot that a checkpoint at `end_offset` has to write, if any."""
-        if not self.producers.is_snapshot_due(self.segments, self.end_offset):
-            return None
-        self._load_producers()
-        return self.producers.encode()
-
-    def write_roll_snapshot(self) -> None:
-        """Write a producer snapshot at the base offset of the active segment, so that a later
-        truncation finds one near."""
-        base_offset = self.segments.active.base_offset
-        self.producers.write_later(base_offset, self.producer_states.encode())
-
-    def remove_superseded_snapshots(self, point: int) -> None:
-        """Remove the producer snapshots that a checkpoint at `point` made useless."""
-        self.producers.remove_superseded(point, self.segments, self.end_offset)
 
     # Leader epochs
 
@@ -571,28 +577,22 @@ class Log:
         """The bytes that a consumer at `offset` can read below `limit_offset`."""
         offset = max(offset, self.start_offset)
         limit_offset = min(limit_offset, self.end_offset)
-        try:
+        with log_errors.reading(self.tp):
             return self.segments.bytes_between(offset, limit_offset, self.end_offset)
-        except (Damage, DiskError) as error:
-            raise log_errors.not_readable(self.tp, error) from error
 
     def offset_for_timestamp(self, timestamp: int, limit_offset: int) -> TimedOffset | None:
         """The first record below `limit_offset` that is not older than `timestamp`."""
-        try:
+        with log_errors.reading(self.tp):
             return self.segments.first_at_or_after(
                 timestamp, start_offset=self.start_offset, limit_offset=limit_offset
             )
-        except (Damage, DiskError) as error:
-            raise log_errors.not_readable(self.tp, error) from error
 
     def offset_of_max_timestamp(self, limit_offset: int) -> TimedOffset | None:
         """The first record that has the highest timestamp of all below `limit_offset`."""
-        try:
+        with log_errors.reading(self.tp):
             return self.segments.with_max_timestamp(
                 start_offset=self.start_offset, limit_offset=limit_offset
             )
-        except (Damage, DiskError) as error:
-            raise log_errors.not_readable(self.tp, error) from error
 
     @property
     def size_bytes(self) -> int:

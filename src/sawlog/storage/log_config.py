@@ -45,6 +45,7 @@ class LogConfig:
 
     min_insync_replicas: int = 1
     producer_id_expiration_ms: int = 86_400_000  # a broker setting
+    verifies_transactions: bool = True  # transaction.partition.verification.enable of the broker
 
     reads_records: bool = field(init=False)
     """Whether the records of all produced batches are read: to check that they have keys, to

@@ -409,7 +409,7 @@ class LogDirectory:
 
     def _expire_producers(self) -> None:
         for log in self.logs.values():
-            log.expire_producers()
+            log.producers.expire(log.config.producer_id_expiration_ms)
         if self.offline is None:
             self.timer.after(EXPIRE_PRODUCERS_MS, self._expire_producers)
 

@@ -1,5 +1,8 @@
 """The errors that clients get from a log."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicPartition
@@ -34,3 +37,12 @@ def not_readable(tp: TopicPartition, error: Damage | DiskError) -> KafkaError:
     if isinstance(error, Damage):
         return damaged(tp, error)
     return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+
+
+@contextmanager
+def reading(tp: TopicPartition) -> Iterator[None]:
+    """Turn the errors of a read into that of a client."""
+    try:
+        yield
+    except (Damage, DiskError) as error:
+        raise not_readable(tp, error) from error

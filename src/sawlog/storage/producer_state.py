@@ -1,4 +1,4 @@
-"""The state of a log's idempotent producers, and the format of its snapshot file.
+"""The state of a log's producers and their transactions, and the format of its snapshot file.
 
 Promise: a (producer id, epoch, sequence) is appended once. A batch is checked against the last five
 of its producer; a duplicate is recognised and the offset of the first append returned. The state is
@@ -12,12 +12,16 @@ from typing import NamedTuple
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.checksum import crc32c
-from sawlog.protocol.record_batch import BatchHeader
+from sawlog.protocol.control_records import EndTransactionMarker
+from sawlog.protocol.record_batch import TRANSACTIONAL, BatchHeader
 from sawlog.storage.log_files import CorruptFile
 
 BATCHES_KEPT = 5
 NO_OFFSET = -1
 SEQUENCES = 2**31
+LAST_EPOCH = 2**15 - 1
+FIRST_VERSION_WITH_BUMPED_MARKERS = 2
+"""From this transaction version on a marker has a higher epoch than the records (KIP-1228)."""
 
 _VERSION = 1
 _PREFIX = struct.Struct(">hIi")  # version, CRC of the rest of the file, number of entries
@@ -50,7 +54,7 @@ class ProducerState:
     epoch: int
     batches: list[BatchRange] = field(default_factory=list)
     seen_ms: int = -1
-    coordinator_epoch: int = -1
+    coordinator_epoch: int = -1  # of the last marker
     current_txn_first_offset: int = NO_OFFSET
 
 
@@ -75,6 +79,19 @@ class ProducerStates:
 
     def __len__(self) -> int:
         return len(self._states)
+
+    def has_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has an open transaction of this epoch."""
+        state = self._states.get(producer_id)
+        return state is not None and state.current_txn_first_offset >= 0 and state.epoch == epoch
+
+    def open_transactions(self) -> list[tuple[int, int]]:
+        """The first offset of each open transaction, with its producer id."""
+        return [
+            (state.current_txn_first_offset, producer_id)
+            for producer_id, state in self._states.items()
+            if state.current_txn_first_offset >= 0
+        ]
 
     def last_offsets(self, end_offset: int | None = None) -> dict[int, int]:
         """The last offset of each producer's last batch; with `end_offset`, of the last one that
@@ -101,28 +118,67 @@ class ProducerStates:
             batches = state.batches
             expected = (batches[-1][1] + 1) % SEQUENCES if batches else 0
             if first == expected:
+                if state.current_txn_first_offset >= 0:
+                    _check_kind(header)
                 return None
-            last = header.last_sequence
-            for kept in batches:
-                if kept.first_sequence == first and kept.last_sequence == last:
-                    return kept
+            duplicate = _duplicate(header, state)
+            if duplicate is not None:
+                return duplicate
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {header.producer_id} sent sequence {first}, expected {expected}",
             )
-        if header.producer_epoch < state.epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {header.producer_id} has epoch {header.producer_epoch}, older than the"
-                f" current epoch {state.epoch}",
-            )
+        self.check_epoch(header.producer_id, header.producer_epoch)
         if first != 0:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {header.producer_id} begins epoch {header.producer_epoch} with"
                 f" sequence {first}, expected 0",
             )
+        if state.current_txn_first_offset >= 0:
+            _check_kind(header)
         return None
+
+    def check_epoch(self, producer_id: int, epoch: int) -> None:
+        """INVALID_PRODUCER_EPOCH if `epoch` is older than the producer's."""
+        state = self._states.get(producer_id)
+        if state is not None and epoch < state.epoch:
+            raise _fenced(producer_id, epoch, state)
+
+    def duplicate(self, header: BatchHeader) -> BatchRange | None:
+        """The earlier range of a batch that is one of the last five of its producer."""
+        state = self._states.get(header.producer_id)
+        if state is None or state.epoch != header.producer_epoch:
+            return None
+        return _duplicate(header, state)
+
+    def check_marker(
+        self, header: BatchHeader, marker: EndTransactionMarker, transaction_version: int
+    ) -> None:
+        """Check a marker of a coordinator: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+
+        With transaction version 2 its epoch is higher than that of the records. The epoch of the
+        last transaction is accepted once more: the coordinator repeats a marker whose response was
+        lost (KAFKA-19999), and the highest epoch of all cannot be bumped.
+        """
+        state = self._states.get(header.producer_id)
+        if state is None:
+            return
+        epoch = header.producer_epoch
+        is_repeated = epoch == state.epoch and (
+            transaction_version < FIRST_VERSION_WITH_BUMPED_MARKERS
+            or state.current_txn_first_offset < 0
+            or epoch == LAST_EPOCH
+        )
+        if epoch <= state.epoch and not is_repeated:
+            raise _fenced(header.producer_id, epoch, state)
+        if marker.coordinator_epoch < state.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker for producer {header.producer_id} has coordinator epoch"
+                f" {marker.coordinator_epoch}, older than the current epoch"
+                f" {state.coordinator_epoch}",
+            )
 
     def update(self, header: BatchHeader, base_offset: int, timestamp: int, seen_ms: int) -> None:
         """Record a batch after its append, or while the log is replayed."""
@@ -141,6 +197,34 @@ class ProducerStates:
         last = (first + delta) % SEQUENCES if first >= 0 else -1
         batches.append(_new(BatchRange, (first, last, base_offset, base_offset + delta, timestamp)))
         state.seen_ms = seen_ms
+
+    def begin_transaction(self, producer_id: int, first_offset: int) -> bool:
+        """Record that a transactional batch was appended, after its `update`; returns whether it is
+        the first of its transaction."""
+        state = self._states[producer_id]
+        if state.current_txn_first_offset >= 0:
+            return False
+        state.current_txn_first_offset = first_offset
+        return True
+
+    def end_transaction(
+        self, header: BatchHeader, marker: EndTransactionMarker, seen_ms: int
+    ) -> int | None:
+        """Record a marker after its append, or while the log is replayed; returns the first offset
+        of the transaction that it ends, if one is open."""
+        self.is_changed = True
+        epoch = header.producer_epoch
+        state = self._states.get(header.producer_id)
+        if state is None:
+            state = self._states[header.producer_id] = ProducerState(epoch)
+        elif state.epoch != epoch:
+            state.epoch = epoch
+            state.batches.clear()
+        first_offset = state.current_txn_first_offset
+        state.current_txn_first_offset = NO_OFFSET
+        state.coordinator_epoch = marker.coordinator_epoch
+        state.seen_ms = seen_ms
+        return first_offset if first_offset >= 0 else None
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Remove producers that wrote nothing for `expiration_ms`; returns how many.
@@ -200,6 +284,31 @@ class ProducerStates:
             _load_entry(states, *entry)
         self._states = states
         self.is_changed = False
+
+
+def _duplicate(header: BatchHeader, state: ProducerState) -> BatchRange | None:
+    first, last = header.base_sequence, header.last_sequence
+    for kept in state.batches:
+        if kept.first_sequence == first and kept.last_sequence == last:
+            return kept
+    return None
+
+
+def _check_kind(header: BatchHeader) -> None:
+    """INVALID_TXN_STATE for a plain batch of a producer with an open transaction."""
+    if not header[5] & TRANSACTIONAL:
+        raise KafkaError(
+            ErrorCode.INVALID_TXN_STATE,
+            f"producer {header.producer_id} has an open transaction, but sent a batch that is not"
+            " transactional",
+        )
+
+
+def _fenced(producer_id: int, epoch: int, state: ProducerState) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"producer {producer_id} has epoch {epoch}; the current epoch is {state.epoch}",
+    )
 
 
 def _without_timestamps(states: Mapping[int, ProducerState]) -> list[tuple[object, ...]]:

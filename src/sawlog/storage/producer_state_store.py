@@ -11,12 +11,17 @@ from collections.abc import Callable, Collection, Iterable
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import Clock, Disk, DiskError, DiskFull, TooManyOpenFiles
-from sawlog.protocol.record_batch import BatchHeader
+from sawlog.protocol.control_records import EndTransactionMarker, read_marker
+from sawlog.protocol.record_batch import CONTROL, TRANSACTIONAL, BatchHeader
 from sawlog.storage.append_origin import AppendOrigin
 from sawlog.storage.batch_scan import Damage
+from sawlog.storage.log_config import FOREVER
 from sawlog.storage.log_files import SNAPSHOT, CorruptFile, offset_name
+from sawlog.storage.open_transactions import AbortedTransaction, OpenTransactions
 from sawlog.storage.producer_state import BatchRange, ProducerStates
+from sawlog.storage.segment import Segment
 from sawlog.storage.segments import Segments
+from sawlog.storage.transaction_verification import VerificationGuard, Verifications
 
 REPLAYED_BYTES = 1 << 20
 """A checkpoint moves the snapshot along if more than this was appended without producers."""
@@ -48,7 +53,9 @@ class ProducerStateStore:
         "_refused",
         "_states",
         "_truncations",
+        "_verifications",
         "snapshot_offsets",
+        "transactions",
     )
 
     def __init__(
@@ -67,6 +74,8 @@ class ProducerStateStore:
         self._directory = directory
         self._on_failure = on_failure
         self._states = ProducerStates()
+        self.transactions = OpenTransactions()
+        self._verifications = Verifications()
         self._refused: dict[int, tuple[int, int]] = {}
         """By producer id: epoch and first sequence number of a batch that was not written."""
         self._deferred_to: int | None = None
@@ -93,6 +102,68 @@ class ProducerStateStore:
         if self._refused:
             return self._check_after_refusals(header)
         return self._states.check(header)
+
+    def check_transactional(
+        self,
+        header: BatchHeader,
+        origin: AppendOrigin,
+        guard: VerificationGuard | None,
+        *,
+        verifies: bool,
+    ) -> BatchRange | None:
+        """As `check`, for a transactional batch that is no marker. INVALID_TXN_STATE if it begins a
+        transaction without the guard of its verification. A coordinator's batches have no sequence
+        numbers."""
+        if origin is AppendOrigin.CLIENT:
+            duplicate = self._states.duplicate(header)
+            if duplicate is not None:
+                return duplicate
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        self._states.check_epoch(producer_id, epoch)
+        if (
+            verifies
+            and not self._states.has_transaction(producer_id, epoch)
+            and not self._verifications.matches(producer_id, guard)
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"the batch of producer {producer_id} is not part of an ongoing transaction",
+            )
+        if origin is not AppendOrigin.CLIENT:
+            return None
+        verification = self._verifications.get(producer_id)
+        if verification is not None and producer_id not in self._refused:
+            state = self._states.states.get(producer_id)
+            verification.check_sequence(header, is_new_producer=state is None or not state.batches)
+        return self.check(header, origin)
+
+    def checked_marker(
+        self, batch: memoryview, header: BatchHeader, origin: AppendOrigin, version: int
+    ) -> EndTransactionMarker:
+        """The marker in a control batch, after the checks of transaction version `version`:
+        INVALID_RECORD if it is none or not a coordinator's, INVALID_PRODUCER_EPOCH,
+        TRANSACTION_COORDINATOR_FENCED."""
+        if origin is not AppendOrigin.COORDINATOR:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "only coordinators write control records")
+        marker = read_marker(batch)
+        self._states.check_marker(header, marker, version)
+        return marker
+
+    def begin_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        """Begin or go on to verify a transaction; None if it is open in this log already.
+        INVALID_PRODUCER_EPOCH if the producer is fenced."""
+        self._states.check_epoch(producer_id, epoch)
+        if self._states.has_transaction(producer_id, epoch):
+            return None
+        return self._verifications.begin(
+            producer_id,
+            sequence,
+            epoch,
+            supports_epoch_bump=supports_epoch_bump,
+            now_ms=self._clock.now_ms(),
+        )
 
     def refuse(self, header: BatchHeader) -> None:
         """A checked batch could not be written. Until the producer repeats it, its next batches are
@@ -121,12 +192,105 @@ class ProducerStateStore:
             )
         return duplicate
 
-    def take(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
-        """Record a batch that is in the log: appended, replicated, or read during recovery."""
-        if header[9] >= 0 and not header.is_control:
-            if self._refused:
-                self._refused.pop(header[9], None)
-            self._states.update(header, base_offset, timestamp, self._clock.now_ms())
+    def take(
+        self,
+        header: BatchHeader,
+        base_offset: int,
+        timestamp: int,
+        marker: EndTransactionMarker | None = None,
+    ) -> None:
+        """Record a batch that is in the log: appended, replicated, or read during recovery.
+        `marker` is that of a control batch; None if the cleaner has removed its record."""
+        producer_id = header[9]
+        if producer_id < 0:
+            return
+        if self._refused:
+            self._refused.pop(producer_id, None)
+        now_ms = self._clock.now_ms()
+        attributes = header[5]
+        if not attributes & (TRANSACTIONAL | CONTROL):
+            self._states.update(header, base_offset, timestamp, now_ms)
+            return
+        self._verifications.discard(producer_id)
+        if not attributes & CONTROL:
+            self._states.update(header, base_offset, timestamp, now_ms)
+            if self._states.begin_transaction(producer_id, base_offset):
+                self.transactions.begin(base_offset, producer_id)
+        elif marker is not None:
+            first_offset = self._states.end_transaction(header, marker, now_ms)
+            if first_offset is not None:
+                self.transactions.complete(first_offset, base_offset)
+
+    def aborted_by(
+        self, header: BatchHeader, marker: EndTransactionMarker, offset: int
+    ) -> AbortedTransaction | None:
+        """The transaction that a marker at `offset`, which is not recorded yet, aborts."""
+        state = self._states.states.get(header.producer_id)
+        if not marker.is_abort or state is None or state.current_txn_first_offset < 0:
+            return None
+        first_offset = state.current_txn_first_offset
+        next_open = self.transactions.next_after(first_offset)
+        return AbortedTransaction(
+            header.producer_id,
+            first_offset,
+            offset,
+            offset + 1 if next_open is None else next_open,
+        )
+
+    def repair_index(self, segments: Segments, segment: Segment, end_offset: int) -> None:
+        """Make the transaction index of a segment again if it is damaged. `end_offset` is that of
+        the log."""
+        error = segment.transaction_index.check_once(segment.base_offset)
+        if error:
+            logger.warning(
+                "transaction index rebuilt from the log", path=segment.file.path, reason=error
+            )
+            upper_offset = min(segments.next_base_offset(segment, end_offset), end_offset)
+            segment.transaction_index.replace(
+                self.aborted_between(segments, segment.base_offset, upper_offset)
+            )
+
+    def rebuild_indexes(self, segments: Segments, end_offset: int) -> None:
+        """Make the transaction index of every segment from the batches, durably: after a restore
+        there is none."""
+        entries: dict[Segment, list[AbortedTransaction]] = {}
+        for aborted in self.aborted_between(segments, segments.base_offset, end_offset):
+            entries.setdefault(segments.holding(aborted.last_offset), []).append(aborted)
+        for segment, found in entries.items():
+            segment.transaction_index.replace(found)
+            for file in segment.transaction_index.files():
+                file.sync()
+        if entries:
+            self._disk.sync_directory(self._directory)
+
+    def aborted_between(
+        self, segments: Segments, offset: int, end_offset: int
+    ) -> list[AbortedTransaction]:
+        """The transactions whose abort markers are in a range of offsets, by the batches of the log
+        up to there. `offset` is the base offset of a segment."""
+        replayed = ProducerStateStore(
+            self._disk,
+            self._clock,
+            self._directory,
+            self.snapshot_offsets,
+            on_failure=self._on_failure,
+        )
+        replayed.restore(segments, offset, FOREVER)
+        found: list[AbortedTransaction] = []
+        for segment, position, header in segments.batches_between(offset, end_offset):
+            aborted = replayed.replay(segment, position, header)
+            if aborted is not None:
+                found.append(aborted)
+        return found
+
+    def replay(
+        self, segment: Segment, position: int, header: BatchHeader
+    ) -> AbortedTransaction | None:
+        """Record a batch that is read from the log; returns the transaction that it aborts."""
+        marker = segment.marker_at(position, header)
+        aborted = marker and self.aborted_by(header, marker, header.base_offset)
+        self.take(header, header.base_offset, header.max_timestamp, marker)
+        return aborted
 
     def defer(self, end_offset: int) -> None:
         """The log ends at `end_offset` after a clean stop: load the state when it is needed."""
@@ -144,12 +308,14 @@ class ProducerStateStore:
         self._deferred_to = end_offset  # if this fails, the state is still to be loaded
         self._states = ProducerStates()
         self._refused.clear()
+        self._verifications.clear()
         for below in self._below(segments.base_offset):
             self._remove(below)
         loaded = self._load_snapshot(end_offset)
         offset = segments.base_offset if loaded is None else loaded
-        for header in segments.headers_between(offset, end_offset):
-            self.take(header, header.base_offset, header.max_timestamp)
+        self.transactions.load(self._states.open_transactions())
+        for segment, position, header in segments.batches_between(offset, end_offset):
+            self.replay(segment, position, header)
         self._deferred_to = None
         self._states.expire(self._clock.now_ms(), expiration_ms)
 
@@ -160,9 +326,10 @@ class ProducerStateStore:
         self.restore(segments, end_offset, expiration_ms)
 
     def expire(self, expiration_ms: int) -> None:
-        """Remove producers that wrote nothing for `expiration_ms`."""
+        """Remove producers that wrote nothing for `expiration_ms`, and old verifications."""
         if not self.is_deferred:
             self._states.expire(self._clock.now_ms(), expiration_ms)
+            self._verifications.expire(self._clock.now_ms(), expiration_ms)
 
     def close(self) -> None:
         """A snapshot that is being written does not count any more."""

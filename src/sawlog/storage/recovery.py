@@ -280,6 +280,7 @@ class LogRecovery:
         # checks them again once the recovery point is beyond their segment.
         for segment in list(self._segments)[first:-1]:
             self._unsynced.add(segment.complete())
+        self._unsynced.note_changed(self._segments.active.transaction_index.files())
         # Segments after the damage may reach the recovery point.
         self._ends_in_damage = self._ends_in_damage and self._end_offset < self._point
 
@@ -290,6 +291,8 @@ class LogRecovery:
         failed, they are in the page cache and look sound, but no later sync would write them.
         """
         position, is_truncated = 0, False
+        self._producers.repair_index(self._segments, segment, self._point)
+        segment.transaction_index.drop_from(self._point)
         try:
             position = self._walk_to_point(segment)
             self._check_from(segment, position)
@@ -372,7 +375,9 @@ class LogRecovery:
             self.checked_bytes += header.size
             if header.leader_epoch > self.epochs.latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
-            self._producers.take(header, header.base_offset, header.max_timestamp)
+            aborted = self._producers.replay(segment, position, header)
+            if aborted is not None:
+                segment.transaction_index.add(aborted)
 
     def _replay(self, segment: Segment, position: int, header: BatchHeader) -> None:
         if header.base_offset < self._next_offset:

@@ -33,9 +33,9 @@ class SegmentFill(NamedTuple):
 class RollPolicy:
     """The settings of a topic that decide about rolling.
 
-    For speed, `Log._write` asks `is_due` only for a batch that does not fit into `segment_bytes`,
-    is later than `check_after_ms`, or has too large a relative offset. A new rule of `is_due` must
-    be reflected in `check_after_ms` or in that condition.
+    For speed, `SegmentWriter.write` asks `is_due` only for a batch that does not fit into
+    `segment_bytes`, is later than `check_after_ms`, or has too large a relative offset. A new rule
+    of `is_due` must be reflected in `check_after_ms` or in that condition.
     """
 
     segment_bytes: int

@@ -1,4 +1,4 @@
-"""One segment of a log: a file of record batches, its two indexes, and its timestamps.
+"""One segment of a log: a file of record batches, its indexes, and its timestamps.
 
 Promise: `position_of` is right whatever the indexes say. An index entry is used only if the batch
 that it points to agrees, and an index that is wrong or missing is rebuilt from the batches. The log
@@ -9,14 +9,24 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from sawlog.core.errors import KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import Disk, DiskError, File
+from sawlog.protocol.control_records import EndTransactionMarker, read_marker
 from sawlog.protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader
 from sawlog.storage.batch_scan import Damage, walk, walk_past_damage
 from sawlog.storage.log_config import FOREVER
-from sawlog.storage.log_files import INDEX, LOG, SEGMENT_SUFFIXES, TIME_INDEX, offset_name
+from sawlog.storage.log_files import (
+    INDEX,
+    LOG,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    offset_name,
+)
 from sawlog.storage.roll_policy import MAX_RELATIVE_OFFSET, SegmentFill
 from sawlog.storage.sparse_index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
+from sawlog.storage.transaction_index import TransactionIndex
 
 NO_TIMESTAMP = -1
 
@@ -72,6 +82,7 @@ class Segment:
         "rewrites_indexes",
         "suffix",
         "time_index",
+        "transaction_index",
     )
 
     def __init__(
@@ -94,6 +105,9 @@ class Segment:
         self.file: File = disk.open(stem + LOG + suffix, create=is_new)
         self.index = SparseIndex(disk, stem + INDEX + suffix, OFFSET_ENTRY, is_new=is_new)
         self.time_index = SparseIndex(disk, stem + TIME_INDEX + suffix, TIME_ENTRY, is_new=is_new)
+        self.transaction_index = TransactionIndex(
+            disk, stem + TRANSACTION_INDEX + suffix, is_new=is_new
+        )
         self.index_interval_bytes = index_interval_bytes
         self.index_is_rebuilt = False
         self.rewrites_indexes = False  # when the segment is complete
@@ -255,6 +269,17 @@ class Segment:
             return header
         raise Damage(self.file, position, "no batch")
 
+    def marker_at(self, position: int, header: BatchHeader) -> EndTransactionMarker | None:
+        """The marker of the batch at `position`; None if it is no control batch, or the cleaner has
+        removed its record, or it cannot be read."""
+        if not header.is_control or header.count == 0:
+            return None
+        try:
+            return read_marker(self.file.read(position, header.size))
+        except KafkaError as error:
+            logger.error("unreadable marker", path=self.file.path, position=position, error=error)
+            return None
+
     def batches_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """All batches from `position` to the end; raises Damage at the first bad one."""
         return walk(self.file, position, self.file.size)
@@ -283,6 +308,14 @@ class Segment:
         except Damage:
             return False
         return header.base_offset + header.last_offset_delta == self.base_offset + relative
+
+    def offset_after(self, position: int) -> int | None:
+        """An offset above those of all batches that begin before `position`, by the offset index;
+        None if it has no entry there."""
+        entry = self.index.ceiling(position, field=1)
+        if entry is None or not self._is_valid(entry):
+            return None
+        return self.base_offset + entry[0]
 
     # Timestamps
 
@@ -413,6 +446,9 @@ class Segment:
         and timestamps follow. Damage below is logged and stays."""
         self.file.truncate(position)
         self.file.sync()
+        if self.transaction_index.drop_from(end_offset):
+            for file in self.transaction_index.files():
+                file.sync()
         for kept_at, header in self.undamaged_from(self.resume(end_offset)):
             self.replay(kept_at, header)
 
@@ -463,19 +499,28 @@ class Segment:
         """Finish the indexes and return the files that have to be synced now."""
         self.finish()
         if self.rewrites_indexes:
-            for file in (*self.index.files(), *self.time_index.files()):
+            for file in self.files()[1:]:
                 file.rewrite(0, file.size)
             self.rewrites_indexes = False
         return self.files()
 
     def files(self) -> list[File]:
         """The file of the batches and the open ones of the indexes."""
-        return [self.file, *self.index.files(), *self.time_index.files()]
+        return [
+            self.file,
+            *self.index.files(),
+            *self.time_index.files(),
+            *self.transaction_index.files(),
+        ]
 
     def close(self) -> None:
         self.file.close()
+        self._close_indexes()
+
+    def _close_indexes(self) -> None:
         self.index.close()
         self.time_index.close()
+        self.transaction_index.close()
 
     def names(self) -> list[str]:
         return [offset_name(self.base_offset, kind) + self.suffix for kind in SEGMENT_SUFFIXES]
@@ -490,13 +535,14 @@ class Segment:
             except FileNotFoundError:
                 if kind == LOG:
                     raise DiskError(name + self.suffix, "the file is missing") from None
-        self.index.moved(f"{directory}/{offset_name(self.base_offset, INDEX)}{suffix}")
-        self.time_index.moved(f"{directory}/{offset_name(self.base_offset, TIME_INDEX)}{suffix}")
+        stem = f"{directory}/{self.base_offset:020d}"
+        self.index.moved(stem + INDEX + suffix)
+        self.time_index.moved(stem + TIME_INDEX + suffix)
+        self.transaction_index.moved(stem + TRANSACTION_INDEX + suffix)
         self.suffix = suffix
 
     def remove(self, disk: Disk, directory: str) -> None:
         """Unlink the files; slices that are being sent keep their open file."""
-        self.index.close()
-        self.time_index.close()
+        self._close_indexes()
         for name in self.names():
             disk.remove(f"{directory}/{name}")

@@ -40,7 +40,6 @@ class SegmentRemover:
         disk: Disk,
         timer: Timer,
         directory: str,
-        *,
         on_done: Callable[[], None],
         on_error: Callable[[DiskError], object],
     ) -> None:

@@ -16,6 +16,7 @@ from sawlog.core.ports import FileSlice
 from sawlog.protocol.record_batch import BatchHeader
 from sawlog.protocol.records import iterate
 from sawlog.storage.batch_scan import Damage, sound_batch
+from sawlog.storage.open_transactions import AbortedTransaction
 from sawlog.storage.segment import Segment
 
 MAX_DECOMPRESSED_BYTES = 64 << 20
@@ -192,9 +193,43 @@ class Segments:
         next segment or the log end offset."""
         if position < segment.file.size:
             return segment.batch_at(position).base_offset
+        return self.next_base_offset(segment, end_offset)
+
+    def next_base_offset(self, segment: Segment, end_offset: int) -> int:
+        """The base offset of the segment after `segment`; after the last one, `end_offset`, the log
+        end offset."""
         if segment is self.active:
             return end_offset
         return self._bases[self._segments.index(segment) + 1]
+
+    def aborted_between(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records from `start_offset` up to `upper_offset`."""
+        found: list[AbortedTransaction] = []
+        for segment in self.since(start_offset):
+            entries, are_all = segment.transaction_index.overlapping(start_offset, upper_offset)
+            found += entries
+            if are_all:
+                break
+        return found
+
+    def offset_after(self, piece: FileSlice, offset: int, end_offset: int) -> int:
+        """An offset above those of all batches in a slice that begins with `offset`, and near its
+        end; `end_offset` is the log end offset."""
+        for segment in self.since(offset):
+            if segment.file is piece.file:
+                found = segment.offset_after(piece.position + piece.length)
+                return self.next_base_offset(segment, end_offset) if found is None else found
+        return end_offset
+
+    def find_cut(self, offset: int) -> tuple[int, int]:
+        """The log end offset that a truncation at `offset` leaves, and its position in its segment:
+        a batch that holds `offset` goes, too."""
+        offset = max(offset, self.base_offset)
+        segment = self.holding(offset)
+        position = segment.position_of(offset)
+        if position < segment.file.size:
+            offset = min(offset, segment.batch_at(position).base_offset)
+        return offset, position
 
     def bytes_between(self, offset: int, limit_offset: int, end_offset: int) -> int:
         """The bytes of the batches from the one that holds `offset` up to `limit_offset`, which
@@ -212,6 +247,13 @@ class Segments:
 
     def headers_between(self, offset: int, end_offset: int) -> Iterator[BatchHeader]:
         """The headers of all batches in a range of offsets; damage is logged and skipped."""
+        for _, _, header in self.batches_between(offset, end_offset):
+            yield header
+
+    def batches_between(
+        self, offset: int, end_offset: int
+    ) -> Iterator[tuple[Segment, int, BatchHeader]]:
+        """As `headers_between`, with the segment and the position of each batch."""
         if offset >= end_offset:
             return
         for segment in self.since(offset):
@@ -219,11 +261,11 @@ class Segments:
                 start = segment.position_of(offset)
             except Damage:  # at `offset` itself: begin before it
                 start = 0
-            for _, header in segment.undamaged_from(start):
+            for position, header in segment.undamaged_from(start):
                 if header.base_offset >= end_offset:
                     return
                 if header.last_offset >= offset:
-                    yield header
+                    yield segment, position, header
 
     # Look-up by timestamp
 

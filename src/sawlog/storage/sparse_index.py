@@ -74,6 +74,20 @@ class SparseIndex:
                 high = middle
         return self._floor_in(block, key, field) if block else None
 
+    def ceiling(self, key: int, *, field: int = 0) -> Entry | None:
+        """The first entry whose field 0 or 1 is at least `key`."""
+        low, high = 0, self._count_written()
+        while low < high:
+            middle = (low + high) // 2
+            if self._entry(middle)[field] < key:
+                low = middle + 1
+            else:
+                high = middle
+        if low < self._count_written():
+            return self._entry(low)
+        found = bisect_left(self._tail, key, key=_FIELDS[field])
+        return self._tail[found] if found < len(self._tail) else None
+
     def drop_from(self, field: int, value: int) -> None:
         """Drop the entries whose field 0 or 1 is at or above `value`, and all after them."""
 

@@ -26,6 +26,10 @@ class UnsyncedFiles:
         """Add files that hold unsynced data and are not the active segment's any more."""
         self._pending += files
 
+    def note_changed(self, files: Iterable[File]) -> None:
+        """Files of the active segment besides its batches hold unsynced data."""
+        self._pending += [file for file in files if file not in self._pending]
+
     def note_new_entry(self) -> None:
         """A file was created in the log's directory."""
         self._has_new_entries = True

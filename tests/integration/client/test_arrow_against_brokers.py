@@ -226,6 +226,6 @@ def test_aborted_transactions_are_left_out(shared_brokers: SharedBrokers) -> Non
         }
         assert found[True] == [b"b0", b"c0", b"a2", b"b2", b"c2"]
         assert len(found[False]) == 11
-        consumer = Consumer(cluster, read_committed=True)
+        consumer = Consumer(cluster, isolation="read_committed")
         consumer.assign({where: AtOffset(1)})
         assert consumer.poll_arrow(POLL_MS).column("value").to_pylist() == found[True]

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sawlog.coordinator.last_values import LastValues, keep_last
+from sawlog.coordinator.last_values import LastValues
 from sawlog.core.errors import KafkaError
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.record_batch import batches_in
@@ -31,7 +31,7 @@ def log_of(batches: list[Any]) -> bytes:
 
 
 def read_generically(log: bytes, from_offset: int) -> tuple[list[Any], int]:
-    last: LastValues = {}
+    last: dict[bytes, bytes | None] = {}
     end = from_offset
     for position, header in batches_in(log):
         end = header.next_offset
@@ -52,9 +52,9 @@ def test_the_last_value_of_each_key_is_kept_in_the_order_of_the_log(
 ) -> None:
     log = log_of(batches)
     log = log[: len(log) - cut]
-    last: LastValues = {}
-    end = keep_last(log, 5 + skipped, last)
-    assert (list(last.items()), end) == read_generically(log, 5 + skipped)
+    last = LastValues()
+    end = last.read(log, 5 + skipped)
+    assert (list(last.values.items()), end) == read_generically(log, 5 + skipped)
 
 
 @settings(deadline=None)
@@ -64,10 +64,10 @@ def test_damage_is_detected_or_has_no_effect(batches: list[Any], data: st.DataOb
     if log:
         place = data.draw(st.integers(0, len(log) - 1))
         log[place] ^= data.draw(st.integers(1, 255))
-    last: LastValues = {}
+    last = LastValues()
     try:
-        end = keep_last(bytes(log), 5, last)
+        end = last.read(bytes(log), 5)
         expected = read_generically(bytes(log), 5)
     except KafkaError:
         return
-    assert (list(last.items()), end) == expected
+    assert (list(last.values.items()), end) == expected

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sawlog.coordinator.coordinator_records import Entry
-from sawlog.coordinator.last_values import LastValues, keep_last
+from sawlog.coordinator.last_values import LastValues
 from sawlog.groups.classic.classic_group import ClassicGroup
 from sawlog.groups.classic.classic_states import EMPTY, STABLE
 from sawlog.groups.consumer.consumer_group import ConsumerGroup
@@ -114,9 +114,9 @@ def all_rows(data: bytes) -> Rows:
 
 
 def last_rows(data: bytes) -> Rows:
-    last: LastValues = {}
-    keep_last(data, 0, last)
-    return [(key, value) for key, value in last.items() if value is not None]
+    last = LastValues()
+    last.read(data, 0)
+    return [(key, value) for key, value in last.values.items() if value is not None]
 
 
 def classic(group: ClassicGroup) -> Entry | None:

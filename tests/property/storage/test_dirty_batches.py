@@ -13,6 +13,7 @@ from sawlog.storage.cleaner.batch_filter import (
     is_known,
     open_records,
 )
+from sawlog.storage.cleaner.cleaned_transactions import CleanedTransactions
 from sawlog.storage.cleaner.offset_map import OffsetMap, map_keys
 
 NOW_MS = 1_000_000
@@ -73,7 +74,7 @@ def filtered(
                 keyless += columns.keys.count(None)
     rules = RetentionRules(NOW_MS, 1_000, end_offset=offsets.latest_offset + 1, last_offsets={})
     stats = CleanerStats(keyless_records=keyless)
-    batch_filter = BatchFilter(offsets, rules, stats)
+    batch_filter = BatchFilter(offsets, rules, stats, CleanedTransactions())
     left = (batch_filter.filter(batch, 0, read_header(batch)) for batch in batches)
     return [None if one is None else bytes(one[0]) for one in left], stats
 

@@ -96,6 +96,21 @@ class Confluent:
                 rows += [self._row(message) for message in messages]
             return rows
 
+    def consume_to_the_end(self, topic: str, *, partition: int = 0) -> list[Row]:
+        """All committed records up to the high watermark."""
+        _, end = self.bounds(topic, partition)
+        with self.consumer(**{"enable.partition.eof": True}) as consumer:
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            rows: list[Row] = []
+            while True:
+                messages = consumer.consume(1, GUARD_S)
+                assert messages, f"received only {len(rows)} records, and no end"
+                error = messages[0].error()
+                if error is None or error.code() != KafkaError._PARTITION_EOF:
+                    rows.append(self._row(messages[0]))
+                elif messages[0].offset() >= end:
+                    return rows
+
     @staticmethod
     def _row(message: Any) -> Row:
         error = message.error()

@@ -1,6 +1,6 @@
 """A group machine without a disk: planned records are applied at once and kept in a list.
 
-The records are kept encoded, so that `rebuilt` loads what a restart would.
+The records are kept as batches, so that `rebuilt` loads what a restart would.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,14 +8,17 @@ from typing import Any
 
 from sawlog.cluster.metadata_image import MetadataImage, PartitionImage, TopicImage
 from sawlog.coordinator.coordinator_records import Entry
-from sawlog.coordinator.plan import Operation, Plan
+from sawlog.coordinator.last_values import LastValues
+from sawlog.coordinator.loader import in_replay_order
+from sawlog.coordinator.plan import Operation, Plan, ProducerIdentity
 from sawlog.core.config import BrokerConfig
-from sawlog.core.errors import KafkaError
-from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
 from sawlog.groups.context import GroupContext
 from sawlog.groups.group_machine import GroupMachine
 from sawlog.groups.group_records import GROUP_RECORDS
 from sawlog.groups.offsets.committed_offset import CommittedOffset
+from sawlog.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
 from sawlog.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -30,6 +33,8 @@ from sawlog.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from sawlog.protocol.record_batch import stamp
+from sawlog.protocol.records import BatchBuilder
 from sawlog.simulation.schedule import SeededRandom
 
 START_MS = 1_700_000_000_000
@@ -63,6 +68,8 @@ class OffsetsWorld:
         self.image = image_of(self.lives)
         self.timers: dict[object, tuple[int, Operation]] = {}
         self.written: list[tuple[bytes, bytes | None]] = []
+        self.log = bytearray()
+        self._end_offset = 0
         self.fails: KafkaError | None = None
         self.batches = 0
         self.machine = self._machine()
@@ -111,15 +118,46 @@ class OffsetsWorld:
                 plan.on_committed(self.fails)
             return self.fails
         if plan.entries:
-            self.written += written
-            self.batches += 1
+            self._append(written, plan.producer)
             if plan.apply is not None:
                 plan.apply()
+            elif plan.producer is not None:
+                for entry in plan.entries:
+                    self.machine.replay_pending(plan.producer.producer_id, entry)
             else:
                 self.replay(*plan.entries)
         if plan.on_committed is not None:
             plan.on_committed(None)
         return plan.reply
+
+    def _append(
+        self, records: list[tuple[bytes, bytes | None]], producer: ProducerIdentity | None
+    ) -> None:
+        builder = BatchBuilder()
+        for key, value in records:
+            builder.append(self.ms, key, value)
+        self.written += records
+        self.batches += 1
+        if producer is None:
+            self._log(builder.finish(), len(records))
+        else:
+            batch = builder.finish(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                transactional=True,
+            )
+            self._log(batch, len(records))
+
+    def _log(self, batch: bytearray, count: int) -> None:
+        stamp(memoryview(batch), self._end_offset, 0)
+        self.log += batch
+        self._end_offset += count
+
+    def end_transaction(self, producer: int, *, is_commit: bool) -> None:
+        """Write and apply a marker."""
+        kind = ControlType.COMMIT if is_commit else ControlType.ABORT
+        self._log(marker_batch(EndTransactionMarker(kind, 0), producer, 0, self.ms), 1)
+        self.machine.end_transaction(ProducerId(producer), is_commit=is_commit)
 
     def replay(self, *entries: Entry) -> None:
         for entry in entries:
@@ -141,8 +179,10 @@ class OffsetsWorld:
         metadata: str | None = "",
         leader_epoch: int = -1,
         retention_ms: int = -1,
+        producer: int | None = None,
     ) -> Any:
-        """Return the error codes by topic and partition, or the error of the whole request."""
+        """Return the error codes by topic and partition, or the error of the whole request. With a
+        `producer` the offsets are part of its transaction."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (name, partition), offset in offsets.items():
             known = OffsetCommitRequestTopic(name, self.image.topics[TopicName(name)].id)
@@ -152,7 +192,12 @@ class OffsetsWorld:
         message = OffsetCommitRequest(
             group, epoch, member, instance, retention_ms, list(topics.values())
         )
-        answer = self.do(lambda: self.machine.offset_requests.commit(message, version))
+        requests = self.machine.offset_requests
+        if producer is None:
+            answer = self.do(lambda: requests.commit(message, version))
+        else:
+            identity = ProducerIdentity("x", ProducerId(producer), 0)
+            answer = self.do(lambda: requests.commit_in_transaction(message, identity))
         if isinstance(answer, KafkaError):
             return answer.code
         return {
@@ -162,14 +207,16 @@ class OffsetsWorld:
         }
 
     def fetch(self, group: str, *wanted: tuple[str, int], **asked: Any) -> Any:
-        """Return offset and metadata by topic and partition; of all partitions if none is given."""
+        """Return offset and metadata by topic and partition, or the error code; of all partitions
+        if none is given."""
         ids = asked.pop("ids", {})
+        stable = asked.pop("require_stable", False)
         topics = [
             OffsetFetchRequestTopics(name, ids.get(name, bytes(16)), [index])
             for name, index in wanted
         ]
         message = OffsetFetchRequestGroup(group, topics=topics or None, **asked)
-        answer = self.do(lambda: self.machine.offset_requests.fetch(message))
+        answer = self.do(lambda: self.machine.offset_requests.fetch(message, require_stable=stable))
         if isinstance(answer, KafkaError):
             return answer.code
         assert answer.group_id == group
@@ -178,6 +225,8 @@ class OffsetsWorld:
                 partition.committed_offset,
                 partition.metadata,
             )
+            if partition.error_code == 0
+            else ErrorCode(partition.error_code)
             for topic in answer.topics
             for partition in topic.partitions
         }
@@ -226,12 +275,12 @@ class OffsetsWorld:
         self.machine.activate()
 
     def _loaded(self) -> GroupMachine:
-        last: dict[bytes, bytes | None] = {}
-        for key, value in self.written:
-            last.pop(key, None)
-            last[key] = value
+        last = LastValues()
+        assert last.read(bytes(self.log), 0) == self._end_offset
         machine = self._machine()
-        for key, value in last.items():
-            if value is not None and not machine.replay_encoded(key, value):
+        for key, value, producer_id in in_replay_order(last):
+            if producer_id is not None:
+                machine.replay_pending(producer_id, GROUP_RECORDS.decode(key, value))
+            elif not machine.replay_encoded(key, value):
                 machine.replay(GROUP_RECORDS.decode(key, value))
         return machine

@@ -15,6 +15,7 @@ PROGRAM = Path(__file__).parents[2] / "ecosystem" / "RunTotals.java"
 OPTIONS = ("-Xmx256m", *SMALL_JVM, "-Xshare:auto")
 PARTITIONS = 2
 CLEAR = b"clear"
+AT_LEAST_ONCE, EXACTLY_ONCE = "at_least_once", "exactly_once_v2"
 
 Totals = dict[bytes, int]
 
@@ -48,12 +49,14 @@ def last_values(outputs: Iterable[Row]) -> Totals:
 class TotalsApp:
     """One application with an input and an output topic and a directory for its local state."""
 
-    def __init__(self, bootstrap: str, name: str, directory: Path) -> None:
+    def __init__(
+        self, bootstrap: str, name: str, directory: Path, guarantee: str = AT_LEAST_ONCE
+    ) -> None:
         self.input, self.output = f"{name}-input", f"{name}-output"
         self.changelog = f"{name}-totals-changelog"
         self._library = Confluent(bootstrap)
         self._state = directory / "state"
-        arguments = (bootstrap, name, self.input, self.output, str(self._state))
+        arguments = (bootstrap, name, self.input, self.output, str(self._state), guarantee)
         self._command = java_command(str(PROGRAM), *arguments, options=OPTIONS, log_level="error")
         self._library.create_topic(self.input, PARTITIONS)
         self._library.create_topic(self.output)
@@ -67,6 +70,16 @@ class TotalsApp:
             yield self._restored(process.lines)
             process.terminate()
             assert process.lines[-1] == "closed", process.output
+        finally:
+            process.kill()
+
+    @contextlib.contextmanager
+    def killed_after(self) -> Iterator[None]:
+        """Run the application for the block, and then kill it."""
+        process = ServerProcess(self._command)
+        try:
+            process.wait_for_line("^running$")
+            yield
         finally:
             process.kill()
 
@@ -84,8 +97,12 @@ class TotalsApp:
         self._library.produce(self.input, list(rows), idempotent=True)
 
     def outputs(self, count: int) -> list[Row]:
-        """Wait for this many records in the output topic and return them."""
+        """Wait for this many committed records in the output topic and return them."""
         return self._library.consume(self.output, count)
+
+    def outputs_to_the_end(self) -> list[Row]:
+        """All committed records of the output topic, once no transaction is open."""
+        return self._library.consume_to_the_end(self.output)
 
     def output_count(self) -> int:
         first, end = self._library.bounds(self.output)

@@ -10,7 +10,9 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
@@ -30,11 +32,13 @@ SETTINGS = {
 WAIT_S = 300
 
 
-def session(directory: Path) -> SparkSession:
+def session(
+    directory: Path, master: str = "local[2]", more: Mapping[str, str] = MappingProxyType({})
+) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]")
+    builder = SparkSession.builder.master(master)
     builder = builder.config("spark.local.dir", str(directory / "spark"))
-    for name, value in SETTINGS.items():
+    for name, value in (SETTINGS | dict(more)).items():
         builder = builder.config(name, value)
     found = builder.getOrCreate()
     found.sparkContext.setLogLevel("ERROR")

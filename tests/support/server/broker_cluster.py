@@ -10,7 +10,7 @@ import psutil
 from sawlog.broker.replicas import RACK_AWARE_SELECTOR
 from sawlog.client import Admin
 from sawlog.server.zookeeper_address import ZooKeeperAddress
-from support.process import wait_until
+from support.process import ServerProcess, wait_until
 from support.server.broker_process import SawlogServer
 from support.server.known_brokers import wait_until_brokers_know_each_other
 
@@ -35,8 +35,11 @@ class BrokerCluster:
             node: SawlogServer(directory / str(node), {**settings, "broker.rack": rack}, node)
             for node, rack in RACKS.items()
         }
-        processes = [server.process for server in self.servers.values()]
-        wait_until_brokers_know_each_other(self.bootstrap, *processes)
+        wait_until_brokers_know_each_other(self.bootstrap, *self._processes)
+
+    @property
+    def _processes(self) -> list[ServerProcess]:
+        return [server.process for server in self.servers.values()]
 
     @property
     def bootstrap(self) -> str:
@@ -61,12 +64,13 @@ class BrokerCluster:
         return [node for node in self.servers if node != controller]
 
     def wait_until_in_sync(self) -> None:
-        """Wait until all brokers are registered and all replicas of all topics are in sync."""
+        """Wait until each broker has heard of all and all replicas of all topics are in sync.
+
+        One broker is not enough: one that was paused may not know yet that its session has ended.
+        """
 
         def is_in_sync() -> bool:
             with Admin(self.bootstrap) as admin:
-                if len(admin.describe_cluster().nodes) < len(self.servers):
-                    return False
                 topics = admin.list_topics(include_internal=True)
                 return all(
                     sorted(partition.in_sync) == sorted(partition.replicas)
@@ -75,7 +79,17 @@ class BrokerCluster:
                     for partition in topic.partitions.values()
                 )
 
-        wait_until(is_in_sync, *(server.process for server in self.servers.values()))
+        wait_until_brokers_know_each_other(self.bootstrap, *self._processes)
+        wait_until(is_in_sync, *self._processes)
+
+    def wait_until_known(self, topic: str) -> None:
+        """Wait until each broker knows the topic: the one that creates it answers before others."""
+
+        def is_known(server: SawlogServer) -> bool:
+            with Admin(server.bootstrap) as admin:
+                return topic in {each.name for each in admin.list_topics()}
+
+        wait_until(lambda: all(map(is_known, self.servers.values())), *self._processes)
 
     @contextlib.contextmanager
     def stopped(self, node: int) -> Iterator[None]:

@@ -8,6 +8,7 @@ import pytest
 from sawlog.simulation.cluster_profile import FLUSH_BY_SYSTEM, ClusterProfile
 from sawlog.simulation.invariants.violation import Violation
 from sawlog.simulation.world.faults import Fault
+from support.simulation.planted_faults import DURATION_MS
 
 PLAIN = ClusterProfile()
 FLUSHED_BY_SYSTEM = ClusterProfile(FLUSH_BY_SYSTEM)
@@ -26,6 +27,7 @@ class PlantedBug:
     seed: int
     profile: ClusterProfile
     words: str
+    duration_ms: int
 
     def is_found(self, violation: Violation | None) -> bool:
         return (
@@ -44,10 +46,11 @@ def bug(
     seed: int = 0,
     profile: ClusterProfile = PLAIN,
     words: str = "",
+    duration_ms: int = DURATION_MS,
 ) -> Callable[[Plant], Plant]:
     def add(plant: Plant) -> Plant:
         BUGS[plant.__name__] = PlantedBug(
-            plant.__name__, frozenset(guarantees), plant, faults, seed, profile, words
+            plant.__name__, frozenset(guarantees), plant, faults, seed, profile, words, duration_ms
         )
         return plant
 

@@ -8,21 +8,32 @@ from transcripts.transcript import Transcript
 
 SERVED = (
     "Produce Fetch ListOffsets Metadata ApiVersions CreateTopics DeleteTopics DeleteRecords"
-    " InitProducerId OffsetForLeaderEpoch DescribeConfigs AlterConfigs CreatePartitions"
-    " IncrementalAlterConfigs DescribeCluster DescribeTopicPartitions"
+    " InitProducerId DescribeProducers OffsetForLeaderEpoch DescribeConfigs AlterConfigs"
+    " CreatePartitions IncrementalAlterConfigs DescribeCluster DescribeTopicPartitions"
     " FindCoordinator JoinGroup SyncGroup Heartbeat LeaveGroup OffsetCommit OffsetFetch"
     " OffsetDelete ListGroups DescribeGroups DeleteGroups ConsumerGroupHeartbeat"
     " ConsumerGroupDescribe DescribeAcls CreateAcls DeleteAcls DescribeLogDirs AlterReplicaLogDirs"
     " DescribeClientQuotas DescribeUserScramCredentials ListConfigResources ElectLeaders"
-    " AlterPartitionReassignments ListPartitionReassignments"
+    " AlterPartitionReassignments ListPartitionReassignments AddPartitionsToTxn AddOffsetsToTxn"
+    " EndTxn WriteTxnMarkers DescribeTransactions ListTransactions TxnOffsetCommit"
 )
 SERVED_KEYS = {int(api_named(name)) for name in SERVED.split(" ")}
-NEWER_KEYS = {int(api_named(name)) for name in ("ApiVersions", "DeleteGroups")}
+NEWER_KEYS = {int(api_named(name)) for name in ("ApiVersions", "DeleteGroups", "TxnOffsetCommit")}
 """APIs with versions that the recorded Kafka does not have yet."""
 NEWER = "the versions are those of Kafka 4.4"
+NEWER_VERSIONS = Differs(
+    NEWER,
+    {"api_keys.0.max_version": 5, "api_keys.1.max_version": 6, "api_keys.2.max_version": 3},
+)
 SOFTWARE = {"client_software_name": "script", "client_software_version": "1.0"}
-GROUP_VERSION = {"name": "group.version", "min_version": 0, "max_version": 1}
-FINALIZED = [{"name": "group.version", "max_version_level": 1, "min_version_level": 1}]
+SUPPORTED = [
+    {"name": "group.version", "min_version": 0, "max_version": 1},
+    {"name": "transaction.version", "min_version": 0, "max_version": 2},
+]
+FINALIZED = [
+    {"name": "group.version", "max_version_level": 1, "min_version_level": 1},
+    {"name": "transaction.version", "max_version_level": 2, "min_version_level": 2},
+]
 FEATURES = {
     3: Differs(
         "other features of Kafka are not supported",
@@ -30,7 +41,7 @@ FEATURES = {
     ),
     4: Differs(
         "other features of Kafka are not supported",
-        {"supported_features": [GROUP_VERSION], "finalized_features": FINALIZED},
+        {"supported_features": SUPPORTED, "finalized_features": FINALIZED},
     ),
 }
 
@@ -60,7 +71,7 @@ def run(transcript: Transcript) -> None:
         "ApiVersions",
         0,
         keep=only_newer,
-        differs=Differs(NEWER, {"api_keys.0.max_version": 5, "api_keys.1.max_version": 3}),
+        differs=NEWER_VERSIONS,
     )
     for version in (3, 4):
         transcript.request(

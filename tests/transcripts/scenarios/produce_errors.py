@@ -30,7 +30,6 @@ def refused(reason: str, code: str) -> Differs:
 ONE_BATCH = refused("Kafka ignores bytes after the batch", "INVALID_RECORD")
 ONE_BATCH_FIRST = refused("Sawlog checks the number of batches first", "INVALID_RECORD")
 OPAQUE_RECORDS = instead(OPAQUE, ACCEPTED)
-NO_TRANSACTIONS = refused("Sawlog does not support transactions yet", "INVALID_TXN_STATE")
 NO_CODEC = refused(KAFKA_FAILS, "UNSUPPORTED_COMPRESSION_TYPE")
 NOT_OURS = refused("Kafka clears the bit; Sawlog does not change batches", "INVALID_TIMESTAMP")
 
@@ -130,7 +129,7 @@ def invalid_headers(trial: Trial) -> None:
     trial.send("fewer offsets than records", raw_batch(count=1, last_offset_delta=-1))
     trial.send("the control bit", raw_batch(attributes=CONTROL))
     bare = raw_batch(attributes=TRANSACTIONAL)
-    trial.send("a transactional batch without a producer id", bare, differs=NO_TRANSACTIONS)
+    trial.send("a transactional batch without a producer id", bare)
     trial.send("a sequence without a producer id", raw_batch(base_sequence=3))
     trial.send("an epoch without a producer id", raw_batch(producer_epoch=3))
     trial.send("the LogAppendTime bit", raw_batch(attributes=APPEND_TIME), differs=NOT_OURS)

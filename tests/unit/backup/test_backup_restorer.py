@@ -19,12 +19,15 @@ from sawlog.cluster.store_journal import StoreJournal
 from sawlog.core.ports import DiskError
 from sawlog.log_inspection.log_verifier import verify_logs
 from sawlog.log_inspection.segment_reader import find_segments
-from sawlog.protocol.record_batch import read_header
+from sawlog.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
+from sawlog.protocol.record_batch import read_header, stamp
 from sawlog.protocol.records import Record, build_batch
 from sawlog.server.coordination import require_embedded_store
 from sawlog.server.disk import DirectoryInUse, RealDisk
 from sawlog.storage import log_files
+from sawlog.storage.open_transactions import AbortedTransaction
 from sawlog.storage.producer_state import ProducerStates
+from sawlog.storage.transaction_index import encode_aborted
 from support.backup.partition_files import (
     ORDERS,
     ORDERS_ID,
@@ -101,6 +104,21 @@ def test_the_state_of_producers_is_that_of_the_log(tmp_path: Path, target: Path)
     states = ProducerStates()
     states.load((target / "orders-0" / log_files.offset_name(3, ".snapshot")).read_bytes())
     assert states.check(read_header(produced)) is not None  # a duplicate
+
+
+def test_aborted_transactions_are_aborted_after_the_restore(tmp_path: Path, target: Path) -> None:
+    files = PartitionFiles(tmp_path / "data")
+    records = [Record(0, 1_700_000_000_000, None, b"x")] * 3
+    produced = build_batch(
+        records, producer_id=77, producer_epoch=2, base_sequence=0, transactional=True
+    )
+    marker = marker_batch(EndTransactionMarker(ControlType.ABORT, 1), 77, 2, 1_700_000_000_000)
+    stamp(memoryview(marker), 3, 0)
+    files.write(0, produced + marker)
+    write_backup(tmp_path / "backup", files, Bounds(0, 4))
+    restore(tmp_path / "backup", target)
+    index = target / "orders-0" / log_files.offset_name(0, log_files.TRANSACTION_INDEX)
+    assert index.read_bytes() == encode_aborted([AbortedTransaction(77, 0, 3, 4)])
 
 
 def test_the_directory_has_the_old_cluster_id_and_a_new_directory_id(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench import spark_jobs
 from bench.__main__ import arguments, make_plan
 from bench.brokers import Name
 from bench.pipeline import JOBS, VALUES
@@ -67,7 +68,8 @@ def test_every_job_has_a_valid_pipeline_file(tmp_path: Path) -> None:
     works = [work.name for work in BY_NAME.values() if work.kind is Kind.PIPELINE]
     assert works == list(JOBS) == list(VALUES)
     for work, kind in (("land-raw", "raw"), ("land-json", "json")):
-        pipeline = pipeline_of(JOBS[work], "127.0.0.1:9092", VALUES[work], tmp_path)
+        job = [JOBS[work], "127.0.0.1:9092", "warm", "1", "topic", "1", str(tmp_path)]
+        pipeline = pipeline_of(spark_jobs.arguments(job), VALUES[work], tmp_path)
         (table,) = pipeline.landed
         assert table.format == kind
         assert table.path.startswith(str(tmp_path))

@@ -49,7 +49,6 @@ def test_coordinators_of_several_groups_are_found(machine: SimulatedMachine, ver
 @pytest.mark.parametrize(
     ("kind", "code"),
     [
-        (TRANSACTIONS, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (SHARES, ErrorCode.INVALID_REQUEST),
         (3, ErrorCode.INVALID_REQUEST),
         (-1, ErrorCode.INVALID_REQUEST),
@@ -64,6 +63,20 @@ def test_unsupported_key_types_get_errors_that_are_not_retried(
     assert not code.name.startswith("COORDINATOR")
     [new] = machine.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=["k"])).coordinators
     assert (new.key, new.error_code, new.node_id, new.host, new.port) == ("k", code, -1, "", -1)
+
+
+def test_the_coordinator_of_a_transactional_id_is_found(machine: SimulatedMachine) -> None:
+    message = FindCoordinatorRequest(key_type=TRANSACTIONS, coordinator_keys=["k"])
+    [first] = machine.ask(message).coordinators
+    assert first.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    machine.schedule.run_for(500)
+    [found] = machine.ask(message).coordinators
+    assert (found.error_code, found.key) == (0, "k")
+    assert found.node_id == machine.broker.components.node_id
+    topic = machine.broker.metadata.image.topics["__transaction_state"]
+    assert len(topic.partitions) == 50
+    assert topic.configs["cleanup.policy"] == "compact"
+    assert topic.configs["min.insync.replicas"] == "1"  # it has one replica
 
 
 def test_first_find_coordinator_creates_the_offsets_topic() -> None:

@@ -90,19 +90,6 @@ def test_batch_larger_than_max_message_bytes_is_rejected() -> None:
     assert answers(response) == [(int(ErrorCode.MESSAGE_TOO_LARGE), -1)]
 
 
-def test_transactional_batches_and_ids_are_rejected() -> None:
-    machine = machine_with_topic()
-    fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
-    response = machine.ask(produce(batch_of(machine, b"a", **fields)), NAMED)
-    ((code, _),) = answers(response)
-    assert code != 0
-    named = produce(batch_of(machine, b"a"))
-    named.transactional_id = "tx"
-    ((code, _),) = answers(machine.ask(named, NAMED))
-    assert code != 0
-    assert machine.broker.replicas.by_partition[TOPIC, 0].log.end_offset == 0
-
-
 def test_zstd_needs_version_7() -> None:
     machine = machine_with_topic()
     batch = batch_of(machine, b"a" * 100, codec=Codec.ZSTD)

@@ -14,7 +14,11 @@ from sawlog.cli.commands import run
 from sawlog.log_inspection.log_verifier import verify_logs
 from sawlog.log_inspection.segment_reader import find_segments
 from sawlog.protocol.compression import Codec
+from sawlog.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
+from sawlog.protocol.record_batch import stamp
 from sawlog.protocol.records import Record, build_batch
+from sawlog.storage.open_transactions import AbortedTransaction
+from sawlog.storage.transaction_index import encode_aborted
 
 NAME = "00000000000000000000.log"
 
@@ -356,3 +360,63 @@ def test_dump_prints_index_entries(partition: Path, capsys: pytest.CaptureFixtur
     assert len(dump(index, capsys, "-n", "1")) == 1
     (entry,) = dump(times, capsys)
     assert (entry["timestamp"], entry["offset"]) == (1_000, 105)
+
+
+# Transactions
+
+TRANSACTION_INDEX = NAME.replace(".log", ".txnindex")
+
+
+def write_transactions(partition: Path, *entries: tuple[int, int, int, int]) -> None:
+    """Producer 5 aborts offsets 0-2 at 3, producer 6 commits 4-6 at 7."""
+    pieces = []
+    for producer_id, offset, outcome in ((5, 0, ControlType.ABORT), (6, 4, ControlType.COMMIT)):
+        fields = {"producer_id": producer_id, "producer_epoch": 0, "transactional": True}
+        pieces.append(batch(offset, base_sequence=0, **fields))
+        marker = marker_batch(EndTransactionMarker(outcome, 9), producer_id, 0, 1_000)
+        stamp(memoryview(marker), offset + 3, 0)
+        pieces.append(marker)
+    write(partition, *pieces)
+    (partition / NAME.replace(".log", ".index")).write_bytes(b"")
+    data = encode_aborted(AbortedTransaction(*entry) for entry in entries)
+    (partition / TRANSACTION_INDEX).write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [
+        pytest.param([(5, 0, 3, 4)], None, id="right"),
+        pytest.param([(5, 0, 3, 4), (6, 9, 10, 11)], None, id="written since"),
+        pytest.param([], "no entry for the abort marker of producer 5", id="missing"),
+        pytest.param([(5, 0, 3, 4), (6, 4, 7, 8)], "no abort marker of producer 6", id="commit"),
+        pytest.param([(6, 0, 3, 4)], "no abort marker of producer 6", id="producer"),
+        pytest.param([(5, 3, 3, 4)], "from offset 3 to 3", id="range"),
+    ],
+)
+def test_verify_compares_the_transaction_index_with_the_markers(
+    partition: Path,
+    capsys: pytest.CaptureFixture[str],
+    entries: list[tuple[int, int, int, int]],
+    reason: str | None,
+) -> None:
+    write_transactions(partition, *entries)
+    code, found = verify(partition, capsys)
+    if reason is None:
+        assert (code, found["problems"]) == (0, [])
+    else:
+        assert code == 1
+        assert reason in found["problems"][0]["problem"]
+
+
+def test_dump_prints_markers_and_aborted_transactions(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_transactions(partition, (5, 0, 3, 4))
+    assert run(["log", "dump", str(partition), "--json"]) == 0
+    entries = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    markers = [(e["marker"], e["coordinator_epoch"]) for e in entries if "control" in e]
+    assert markers == [("ABORT", 9), ("COMMIT", 9)]
+    assert run(["log", "dump", str(partition / TRANSACTION_INDEX)]) == 0
+    assert capsys.readouterr().out == (
+        "version=0 producer_id=5 first_offset=0 last_offset=3 last_stable_offset=4\n"
+    )

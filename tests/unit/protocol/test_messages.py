@@ -156,7 +156,10 @@ def test_the_generator_writes_modules_and_removes_old_ones(
 @pytest.mark.long
 def test_the_messages_match_the_jar() -> None:
     jars = Path(require_java().removesuffix("/*"))
-    written = generate([CLIENTS_JAR, next(jars.glob("kafka-group-coordinator-4*.jar"))])
+    coordinators = [
+        next(jars.glob(f"kafka-{kind}-coordinator-4*.jar")) for kind in ("group", "transaction")
+    ]
+    written = generate([CLIENTS_JAR, *coordinators])
     found = {path.name: path.read_text() for path in MESSAGES.glob("*.py")}
     assert found.pop("__init__.py") is not None
     assert found == written

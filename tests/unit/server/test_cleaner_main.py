@@ -14,6 +14,7 @@ from sawlog.server.cleaner_messages import (
 from sawlog.storage.cleaner.batch_filter import CleanerStats
 from sawlog.storage.cleaner.cleaner_worker import CleanerFailure
 from sawlog.storage.cleaner.segment_cleaner import CleanRequest, CleanResult, MapRequest, MapResult
+from sawlog.storage.open_transactions import AbortedTransaction
 
 RATE = 1_000.0
 
@@ -98,6 +99,10 @@ def test_without_a_limit_nothing_is_delayed(seconds: Seconds) -> None:
         MapRequest("topic-0", (0, 10), 5, 20, 1 << 27, 4_096),
         CleanRequest("t\u00f6pic \n-0", (0, 10), 20, 30, 1, 2, {1: 5, 1 << 62: 1 << 61}, 4_096, 1),
         CleanRequest("topic-0", (), 0, 0, 0, 0, {}, 0, 0),
+        MapRequest("topic-0", (0,), 0, 9, 1, 1, (AbortedTransaction(1, 2, 3, 4),)),
+        CleanRequest(
+            "t-0", (0,), 9, 9, 1, 1, {}, 1, 1, {7: 2}, (AbortedTransaction(1, 2, 3, 1 << 62),)
+        ),
     ],
 )
 def test_requests_survive_the_pipe(request_: Request) -> None:

@@ -197,6 +197,24 @@ def test_a_log_rolls_before_a_relative_offset_overflows() -> None:
     assert [header.base_offset for header in headers_in(log)] == [0, 2**31 - 1, 2**31, 2**33]
 
 
+@pytest.mark.parametrize("free_bytes", [0, 60], ids=["epoch checkpoint", "batch"])
+def test_a_follower_without_space_does_not_know_the_epoch_of_the_refused_batch(
+    free_bytes: int,
+) -> None:
+    storage = SimulatedStorage()
+    log = storage.log
+    append(log, records(1))
+    batch = build_batch(records(1), base_offset=1, leader_epoch=1)
+    storage.disk.free_bytes = free_bytes
+    with pytest.raises(KafkaError) as error:
+        log.append_as_follower(memoryview(batch), read_header(batch))
+    assert error.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (log.end_offset, log.epochs.latest) == (1, 0)
+    storage.disk.free_bytes = None
+    log.append_as_follower(memoryview(batch), read_header(batch))
+    assert log.epochs.entries == ((0, 0), (1, 1))
+
+
 def test_a_new_config_applies_from_the_next_append() -> None:
     storage = SimulatedStorage()
     log = storage.log

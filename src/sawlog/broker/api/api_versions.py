@@ -36,11 +36,11 @@ FIRST_VERSION_WITH_OPTIONAL_FEATURES = 4
 
 NO_EXPECTED_NODE = -1
 
-FEATURES = {"group.version": 1}
-"""The supported features with their level; all begin at level 0. Clients act on them:
-`transaction.version` is to be added with transactions, not before."""
+FEATURES = {"group.version": 1, "transaction.version": 2}
+"""The supported features with their level; all begin at level 0. Clients act on them: with
+`transaction.version` 2 producers do not add partitions to transactions (KIP-890)."""
 
-FEATURES_EPOCH = 1
+FEATURES_EPOCH = 2
 """To be raised with every change of `FEATURES`: clients keep the features of the highest epoch."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 

@@ -1,9 +1,10 @@
 """Fetch, versions 4 to 18: sessions (KIP-227), topic ids from 13 (KIP-516), epochs (KIP-320, 595).
 
 The request is answered at once if a partition has an error, if `min_bytes` are there, if
-`max_wait_ms` is 0, or if a fetch offset lies in an earlier segment than the high watermark; else it
-is parked until a high watermark moves or the timeout. Records are sent as file slices. `max_bytes`
-bounds the response, but its first batch is always whole (KIP-74). Racks: KIP-392.
+`max_wait_ms` is 0, or if a fetch offset lies in an earlier segment than the high watermark (with
+read_committed: the last stable offset, KIP-98); else it is parked until one moves or the timeout.
+Records are sent as file slices. `max_bytes` bounds the response, but its first batch is always
+whole (KIP-74). Racks: KIP-392.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +13,7 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId
 from sawlog.core.ports import FileSlice
 from sawlog.protocol.messages.fetch_response import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
@@ -19,6 +21,7 @@ from sawlog.protocol.messages.fetch_response import (
     PartitionData,
 )
 from sawlog.replication.follower_progress import FollowerFetch
+from sawlog.replication.isolation_level import IsolationLevel
 
 if TYPE_CHECKING:
     from sawlog.broker.fetch_sessions import (
@@ -51,7 +54,6 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_CURRENT_LEADER = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_REPLICA_STATE = 15
-READ_COMMITTED = 1
 DEBUGGING_CONSUMER = -2
 """The replica id of kafka-replica-verification, which reads every replica."""
 _ENOUGH = 1 << 32
@@ -64,15 +66,35 @@ def fetch(
     context: "FetchApiContext", request: "Request", message: "FetchRequest"
 ) -> FetchResponse | None:
     try:
+        isolation = IsolationLevel.of(message.isolation_level)
+    except KafkaError as error:
+        return _refused(message, int(error.code))
+    try:
         session = context.fetch_sessions.open(message, request.api_version)
     except KafkaError as error:
         return FetchResponse(error_code=int(error.code))
-    attempt = _Fetch(context, request, message, session)
+    attempt = _Fetch(context, request, message, session, isolation)
     if attempt.arrive() or message.max_wait_ms <= 0 or not session.has_partitions:
         attempt.abandon()
         return attempt.response()
     attempt.park()
     return None
+
+
+def _refused(message: "FetchRequest", code: int) -> FetchResponse:
+    """The error of a whole request, for each partition too: before version 7 there is no other."""
+    topics = [
+        FetchableTopicResponse(
+            topic.topic,
+            topic.topic_id,
+            [
+                PartitionData(each.partition, code, -1, -1, -1, records=b"")
+                for each in topic.partitions
+            ],
+        )
+        for topic in message.topics
+    ]
+    return FetchResponse(error_code=code, responses=topics)
 
 
 class _Fetch:
@@ -93,6 +115,7 @@ class _Fetch:
     __slots__ = (
         "_broker_epoch",
         "_context",
+        "_isolation",
         "_max_bytes",
         "_message",
         "_next_read",
@@ -110,12 +133,14 @@ class _Fetch:
         request: "Request",
         message: "FetchRequest",
         session: "FetchContext",
+        isolation: IsolationLevel,
     ) -> None:
         self._context = context
         self._request = request
         self._message = message
         self._session = session
         self._unsettled = session.unsettled
+        self._isolation = isolation
         self._max_bytes = min(message.max_bytes, context.fetch_max_bytes)
         self._replica_id, self._broker_epoch = message.replica_id, -1
         if request.api_version >= FIRST_VERSION_WITH_REPLICA_STATE:
@@ -171,25 +196,31 @@ class _Fetch:
         """Return the response, the size of its records, and the bytes that count as `min_bytes`."""
         replica = self._replica(partition)
         replica.check_epoch(partition.leader_epoch)
-        watermark = replica.log.high_watermark
         if self._message.rack_id:
             data = self._redirect(partition, replica)
             if data is not None:
                 return data, 0, _ENOUGH
         data = _empty_data(partition, replica)
-        data.aborted_transactions = [] if self._message.isolation_level == READ_COMMITTED else None
+        if self._isolation is IsolationLevel.READ_COMMITTED:
+            data.aborted_transactions = []
         offset = partition.fetch_offset
         if partition.last_fetched_epoch >= 0 and _diverges(partition, replica, data):
             return data, 0, _ENOUGH
-        if watermark <= offset <= replica.log.end_offset:
+        end_offset = replica.readable_end(self._isolation)
+        if end_offset <= offset <= replica.log.end_offset:
             return data, 0, 0
         size = min(partition.max_bytes, max(budget, 0))
-        piece = replica.read(offset, size, whole_first_batch=is_first)
+        piece = replica.read(offset, size, whole_first_batch=is_first, isolation=self._isolation)
         if piece is None or piece.length == 0:
             return data, 0, 0 if is_first else size  # available, but the response is full
         data.records = piece
-        available = _ENOUGH if _is_in_earlier_segment(replica, offset) else piece.length
-        return data, piece.length, available
+        if self._isolation is IsolationLevel.READ_COMMITTED:
+            data.aborted_transactions = [
+                AbortedTransaction(aborted.producer_id, aborted.first_offset)
+                for aborted in replica.aborted_in(offset, piece)
+            ]
+        is_earlier = _is_in_earlier_segment(replica, offset, end_offset)
+        return data, piece.length, _ENOUGH if is_earlier else piece.length
 
     def _redirect(self, partition: "FetchedPartition", replica: "Replica") -> PartitionData | None:
         """The response that names a replica in the consumer's rack, if it should read there."""
@@ -400,10 +431,10 @@ def _diverges(partition: "FetchedPartition", replica: "Replica", data: Partition
     return False
 
 
-def _is_in_earlier_segment(replica: "Replica", offset: int) -> bool:
-    """Whether the high watermark lies in a later segment than `offset`. A slice ends with its
-    segment, so such a fetch has all it can get; Kafka does not delay it either."""
+def _is_in_earlier_segment(replica: "Replica", offset: int, end_offset: int) -> bool:
+    """Whether the end of what can be read lies in a later segment than `offset`. A slice ends with
+    its segment, so such a fetch has all it can get; Kafka does not delay it either."""
     segments = replica.log.segments
     return offset < segments.active.base_offset and (
-        segments.number_of(offset) < segments.number_of(replica.high_watermark)
+        segments.number_of(offset) < segments.number_of(end_offset)
     )

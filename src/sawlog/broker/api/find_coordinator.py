@@ -1,7 +1,8 @@
-"""FindCoordinator, versions 0 to 6: the coordinator of a group; of several from 4 (KIP-699).
+"""FindCoordinator, versions 0 to 6: the coordinator of a group or a transactional id; of several
+from 4 (KIP-699).
 
-The group id may be empty, as in Kafka. Transactions and share groups are not supported; their keys
-get errors that no client retries.
+The id may be empty, as in Kafka. Share groups are not supported; their keys get an error that no
+client retries.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
     from sawlog.broker.group_coordinator import GroupCoordinator
     from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.broker.request import Request
+    from sawlog.broker.transaction_coordinator import TransactionCoordinator
     from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 
     class FindCoordinatorContext(Protocol):
         metadata: MetadataCache
         groups: GroupCoordinator
+        transactions: TransactionCoordinator
 
 
 FIRST_VERSION_WITH_KEYS = 4
@@ -50,16 +53,15 @@ def find_coordinator(
 
 def _coordinator(context: "FindCoordinatorContext", kind: int, key: str) -> Coordinator:
     try:
-        if kind == CoordinatorType.TRANSACTION:
-            raise KafkaError(
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                "This broker has no transactions yet.",
-            )
-        if kind != CoordinatorType.GROUP:
+        if kind == CoordinatorType.GROUP:
+            node_id = context.groups.coordinator_of(key)
+        elif kind == CoordinatorType.TRANSACTION:
+            node_id = context.transactions.coordinator_of(key)
+        else:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Coordinator keys of type {kind} are not supported."
             )
-        node = context.metadata.image.brokers[context.groups.coordinator_of(key)]
+        node = context.metadata.image.brokers[node_id]
     except KafkaError as error:
         return Coordinator(key, -1, "", -1, int(error.code), str(error))
     return Coordinator(key, node.id, node.host, node.port)

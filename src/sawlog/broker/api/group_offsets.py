@@ -71,17 +71,18 @@ def offset_commit(
     """Commit the offsets of existing partitions; the others get an error. A request with no
     existing partition does not reach its group, as in Kafka."""
     refused: list[OffsetCommitResponseTopic] = []
-    message.topics = _existing(context, request.api_version, message.topics, refused)
+    by_id = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    message.topics = existing_topics(context.metadata, message.topics, refused, by_id=by_id)
     if not message.topics:
         return OffsetCommitResponse(0, refused)
 
     def reply(response: OffsetCommitResponse) -> None:
-        response.topics = _merged(refused, response.topics)
+        response.topics = merged_topics(refused, response.topics)
         request.reply(response)
 
     def refuse(error: KafkaError) -> None:
         code = int(error.code)
-        reply(OffsetCommitResponse(0, [_uncommitted(topic, code) for topic in message.topics]))
+        reply(OffsetCommitResponse(0, [uncommitted_topic(topic, code) for topic in message.topics]))
 
     context.groups.ask(
         message.group_id,
@@ -92,25 +93,26 @@ def offset_commit(
     return None
 
 
-def _existing(
-    context: "GroupOffsetsContext",
-    version: int,
+def existing_topics(
+    metadata: "MetadataCache",
     topics: list[OffsetCommitRequestTopic],
     refused: list[OffsetCommitResponseTopic],
+    *,
+    by_id: bool,
 ) -> list[OffsetCommitRequestTopic]:
     """Return the topics and partitions that exist, with name and id; append a response for each
     other one to `refused`."""
-    image = context.metadata.image
+    image = metadata.image
     existing = []
     for topic in topics:
-        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        if by_id:
             found = image.topic_by_id(topic.topic_id)
             missing = _UNKNOWN_ID
         else:
             found = image.topics.get(TopicName(topic.name))
             missing = _UNKNOWN_PARTITION
         if found is None:
-            refused.append(_uncommitted(topic, missing))
+            refused.append(uncommitted_topic(topic, missing))
             continue
         topic.name, topic.topic_id = found.name, found.id
         count = len(found.partitions)
@@ -131,11 +133,11 @@ def _without_unknown(
     for partition in topic.partitions:
         exists = 0 <= partition.partition_index < count
         (existing if exists else unknown).partitions.append(partition)
-    refused.append(_uncommitted(unknown, _UNKNOWN_PARTITION))
+    refused.append(uncommitted_topic(unknown, _UNKNOWN_PARTITION))
     return existing
 
 
-def _uncommitted(topic: OffsetCommitRequestTopic, code: int) -> OffsetCommitResponseTopic:
+def uncommitted_topic(topic: OffsetCommitRequestTopic, code: int) -> OffsetCommitResponseTopic:
     return OffsetCommitResponseTopic(
         topic.name,
         topic.topic_id,
@@ -143,7 +145,7 @@ def _uncommitted(topic: OffsetCommitRequestTopic, code: int) -> OffsetCommitResp
     )
 
 
-def _merged(
+def merged_topics(
     first: list[OffsetCommitResponseTopic], then: list[OffsetCommitResponseTopic]
 ) -> list[OffsetCommitResponseTopic]:
     """Return one response for each topic, with the partitions of both lists."""
@@ -163,11 +165,13 @@ def _merged(
 def offset_fetch(
     context: "GroupOffsetsContext", request: "Request", message: "OffsetFetchRequest"
 ) -> OffsetFetchResponse | None:
-    """Return only committed offsets; without transactions `require_stable` needs no more."""
+    """Return only committed offsets. With `require_stable` (version 7, KIP-447) a partition with a
+    pending offset of a transaction gets an error, and the client retries."""
     version = request.api_version
+    stable = message.require_stable
     if version >= FIRST_FETCH_VERSION_WITH_GROUPS:
         gather(
-            [partial(_fetch_group, context, version, group) for group in message.groups],
+            [partial(_fetch_group, context, version, stable, group) for group in message.groups],
             lambda groups: request.reply(OffsetFetchResponse(groups=groups)),
             context.timer,
         )
@@ -178,7 +182,7 @@ def offset_fetch(
             OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes)
             for topic in message.topics
         ]
-    _fetch_group(context, version, group, lambda fetched: request.reply(_single(fetched)))
+    _fetch_group(context, version, stable, group, lambda fetched: request.reply(_single(fetched)))
     return None
 
 
@@ -208,6 +212,7 @@ def _single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
 def _fetch_group(
     context: "GroupOffsetsContext",
     version: int,
+    require_stable: bool,
     group: OffsetFetchRequestGroup,
     reply: "Reply[OffsetFetchResponseGroup]",
 ) -> None:
@@ -238,7 +243,10 @@ def _fetch_group(
         reply(refused)
 
     context.groups.ask(
-        group.group_id, lambda groups: groups.offset_requests.fetch(group), add_unknown, refuse
+        group.group_id,
+        lambda groups: groups.offset_requests.fetch(group, require_stable=require_stable),
+        add_unknown,
+        refuse,
     )
 
 

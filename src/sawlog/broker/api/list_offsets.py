@@ -1,9 +1,8 @@
 """ListOffsets, versions 1 to 11, and OffsetForLeaderEpoch, versions 2 to 4 (KIP-101, 279, 320).
 
 On a sole replica ListOffsets waits for the flush of all records written so far: a client that
-flushed its producer then sees its records. Negative timestamps: -1 latest, -2 earliest, -3 largest
-timestamp (KIP-734), -4 earliest local, -5 latest tiered (KIP-405, 1005), -6 earliest pending upload
-(KIP-1023); nothing is tiered here. A follower's request names its replica: latest is the log end,
+flushed its producer then sees its records. With read_committed the last stable offset takes the
+place of the high watermark (KIP-98). A follower's request names its replica: latest is the log end,
 and Sawlog's tagged field `corrupt_offset` reports a batch that the follower cannot append.
 """
 
@@ -22,6 +21,7 @@ from sawlog.protocol.messages.offset_for_leader_epoch_response import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from sawlog.replication.isolation_level import IsolationLevel
 
 if TYPE_CHECKING:
     from sawlog.broker.purgatory import Purgatory
@@ -42,12 +42,13 @@ if TYPE_CHECKING:
         purgatory: Purgatory
 
 
+# Nothing is tiered here, so the last three have constant answers.
 LATEST = -1
 EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-EARLIEST_PENDING_UPLOAD = -6
+MAX_TIMESTAMP = -3  # the largest timestamp (KIP-734)
+EARLIEST_LOCAL = -4  # KIP-405
+LATEST_TIERED = -5  # KIP-1005
+EARLIEST_PENDING_UPLOAD = -6  # KIP-1023
 _FIRST_VERSION = {
     LATEST: 1,
     EARLIEST: 1,
@@ -98,6 +99,7 @@ def _response(
                     topic.name,
                     wanted,
                     request.api_version,
+                    IsolationLevel.of(message.isolation_level),
                     is_replica=message.replica_id >= 0,
                 )
                 response.offset, response.timestamp = offset, timestamp
@@ -115,6 +117,7 @@ def _find(
     topic: str,
     wanted: "ListOffsetsPartition",
     version: int,
+    isolation: IsolationLevel,
     *,
     is_replica: bool,
 ) -> tuple[int, int, int]:
@@ -130,20 +133,21 @@ def _find(
         if is_replica:
             return log.end_offset, _UNKNOWN, log.epochs.latest
         _check_available(replica, version)
-        return replica.high_watermark, _UNKNOWN, log.epochs.latest
+        return replica.readable_end(isolation), _UNKNOWN, log.epochs.latest
     if wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
         return log.start_offset, _UNKNOWN, log.epochs.epoch_at(log.start_offset)
     if wanted.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _UNKNOWN, _UNKNOWN, _UNKNOWN
+    end_offset = replica.readable_end(isolation)
     if wanted.timestamp == MAX_TIMESTAMP:
-        found = log.offset_of_max_timestamp(replica.high_watermark)
+        found = log.offset_of_max_timestamp(end_offset)
     else:
-        found = log.offset_for_timestamp(wanted.timestamp, replica.high_watermark)
+        found = log.offset_for_timestamp(wanted.timestamp, end_offset)
     if found is None:
         if not is_replica:
             _check_available(replica, version)
         return _UNKNOWN, _UNKNOWN, _UNKNOWN
-    if not log.start_offset <= found.offset < replica.high_watermark:
+    if not log.start_offset <= found.offset < end_offset:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"A record in the log has the invalid offset {found.offset}."
         )

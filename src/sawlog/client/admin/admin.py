@@ -26,6 +26,7 @@ from sawlog.client.admin.reassignments import (
     elect_leaders,
     list_partition_reassignments,
 )
+from sawlog.client.admin.transactions import TransactionAdmin
 from sawlog.client.errors import ErrorsByName, kafka_error
 from sawlog.client.net.addresses import Address
 from sawlog.client.net.cluster import Cluster, as_cluster
@@ -82,7 +83,8 @@ class ClusterDescription:
 
 
 class Admin(GroupAdmin):
-    """The admin client, for one thread; GroupAdmin has the calls about groups.
+    """The admin client, for one thread; GroupAdmin has the calls about groups, and `transactions`
+    those about transactions.
 
     `cluster` is a Cluster, or addresses of brokers, whose connections are closed with the Admin.
     """
@@ -90,6 +92,11 @@ class Admin(GroupAdmin):
     def __init__(self, cluster: Cluster | str | Sequence[str]) -> None:
         super().__init__(as_cluster(cluster))
         self._owns_cluster = self._cluster is not cluster
+
+    @property
+    def transactions(self) -> TransactionAdmin:
+        """The calls about transactions."""
+        return TransactionAdmin(self._cluster)
 
     def close(self) -> None:
         if self._owns_cluster:

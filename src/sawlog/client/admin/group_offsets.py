@@ -33,6 +33,7 @@ from sawlog.protocol.messages.offset_delete_response import OffsetDeleteResponse
 from sawlog.protocol.messages.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
 )
 from sawlog.protocol.messages.offset_fetch_response import (
     OffsetFetchResponse,
@@ -72,6 +73,14 @@ NOT_A_MEMBER = Identity("", -1)
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """A group and the member that commits for it: the commit of a former member is refused."""
+
+    group: str
+    identity: Identity = NOT_A_MEMBER
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
     """A committed offset: that of the next record to read."""
 
@@ -84,20 +93,24 @@ def committed_offsets(
     coordinators: Coordinators,
     groups: Iterable[str],
     *,
+    partitions: Iterable[TopicPartition] | None = None,
     require_stable: bool = False,
     deadline: Deadline | None = None,
 ) -> tuple[dict[str, dict[TopicPartition, Committed]], ErrorsByName]:
-    """Return all committed offsets of each group; none for a group that does not exist.
+    """Return the committed offsets of each group; none for a group that does not exist.
 
-    `require_stable` waits for pending transactional commits.
+    They are those of `partitions`, or all. `require_stable` waits for pending transactional
+    commits; if all offsets are requested, brokers leave out a partition whose only commit is
+    pending.
     """
+    topics = None if partitions is None else _topics_of(partitions)
 
     def send(
         connection: Connection, _: Node, group_ids: list[str]
     ) -> GroupResults[dict[TopicPartition, Committed]]:
         require_version(connection, ApiKey.OFFSET_FETCH, _FIRST_VERSION_WITH_GROUPS)
         request = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=group, topics=None) for group in group_ids],
+            groups=[OffsetFetchRequestGroup(group_id=group, topics=topics) for group in group_ids],
             require_stable=require_stable,
         )
         response = connection.request(
@@ -107,6 +120,13 @@ def committed_offsets(
             yield entry.group_id, _read_offsets(entry)
 
     return coordinators.send(groups, send, deadline=deadline)
+
+
+def _topics_of(partitions: Iterable[TopicPartition]) -> list[OffsetFetchRequestTopics]:
+    return [
+        OffsetFetchRequestTopics(name=name, partition_indexes=list(indexes))
+        for name, indexes in group_by_topic(partitions).items()
+    ]
 
 
 def _read_offsets(entry: OffsetFetchResponseGroup) -> dict[TopicPartition, Committed] | KafkaError:
@@ -130,7 +150,7 @@ def _read_offsets(entry: OffsetFetchResponseGroup) -> dict[TopicPartition, Commi
 def commit_offsets(
     coordinators: Coordinators,
     group: str,
-    offsets: Mapping[TopicPartition, int],
+    offsets: Mapping[TopicPartition, int | Committed],
     *,
     identity: Identity = NOT_A_MEMBER,
     deadline: Deadline | None = None,
@@ -152,7 +172,7 @@ def commit_offsets(
 
 
 def commit_request(
-    group: str, offsets: Mapping[TopicPartition, int], identity: Identity
+    group: str, offsets: Mapping[TopicPartition, int | Committed], identity: Identity
 ) -> OffsetCommitRequest:
     return OffsetCommitRequest(
         group_id=group,
@@ -163,14 +183,23 @@ def commit_request(
             OffsetCommitRequestTopic(
                 name=name,
                 partitions=[
-                    OffsetCommitRequestPartition(
-                        partition_index=index, committed_offset=offsets[partition_of(name, index)]
-                    )
+                    _offset_to_commit(index, offsets[partition_of(name, index)])
                     for index in indexes
                 ],
             )
             for name, indexes in group_by_topic(offsets).items()
         ],
+    )
+
+
+def _offset_to_commit(index: int, offset: int | Committed) -> OffsetCommitRequestPartition:
+    if isinstance(offset, int):
+        return OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
+    return OffsetCommitRequestPartition(
+        partition_index=index,
+        committed_offset=offset.offset,
+        committed_leader_epoch=offset.leader_epoch,
+        committed_metadata=offset.metadata,
     )
 
 

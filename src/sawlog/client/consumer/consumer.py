@@ -14,6 +14,7 @@ from sawlog.client.admin.list_offsets import EARLIEST, LATEST, list_offsets
 from sawlog.client.consumer.assigned_partitions import AssignedPartitions
 from sawlog.client.consumer.fetched_records import ConsumedRecord
 from sawlog.client.consumer.fetcher import FetchLimits
+from sawlog.client.consumer.isolation import Isolation, reads_committed
 from sawlog.client.consumer.membership.rebalance_listener import RebalanceListener
 from sawlog.client.consumer.message_streams import MessageStream, MessageStreams, RecordSource
 from sawlog.client.consumer.start_positions import (
@@ -35,7 +36,7 @@ from sawlog.core.ids import TopicName, TopicPartition
 if TYPE_CHECKING:  # pyarrow is an extra; the others are needed in groups only
     import pyarrow as pa
 
-    from sawlog.client.admin.group_offsets import Committed
+    from sawlog.client.admin.group_offsets import Committed, GroupMetadata
     from sawlog.client.consumer.membership.group_membership import GroupMembership
     from sawlog.client.consumer.membership.membership_protocol import GroupSettings
     from sawlog.client.consumer.membership.offset_commits import CommitCallback
@@ -66,7 +67,8 @@ class Consumer:
     committed every `auto_commit_ms`, before partitions are revoked and on close; None leaves
     commits to `commit`. An application that processes the records of a poll before the next poll
     loses none. `offset_reset` (auto.offset.reset) is the policy if there is no committed offset or
-    the log does not have it: by default earliest in a group, and an error otherwise.
+    the log does not have it: by default earliest in a group, and an error otherwise. `isolation`
+    "read_committed" leaves out open and aborted transactions.
 
     `max_bytes` bounds a fetch response, `partition_max_bytes` one partition in it; a larger batch
     is returned whole.
@@ -78,7 +80,7 @@ class Consumer:
         *,
         group: "str | GroupSettings | None" = None,
         auto_commit_ms: float | None = DEFAULT_AUTO_COMMIT_MS,
-        read_committed: bool = False,
+        isolation: Isolation = "read_uncommitted",
         offset_reset: OffsetReset | None = None,
         max_wait_ms: int = 500,
         min_bytes: int = 1,
@@ -91,6 +93,7 @@ class Consumer:
         if offset_reset is None:
             offset_reset = OffsetReset.FAIL if group is None else OffsetReset.EARLIEST
         self._offset_reset = offset_reset
+        read_committed = reads_committed(isolation)
         self._partitions = AssignedPartitions(
             self._cluster,
             FetchLimits(max_wait_ms, min_bytes, max_bytes, partition_max_bytes),
@@ -384,6 +387,14 @@ class Consumer:
         """
         with self._poll_lock:
             self._require_session().commit_async(offsets, done)
+
+    @property
+    def group_metadata(self) -> "GroupMetadata":
+        """The group and this member of it, for `Producer.send_offsets`.
+
+        CommitFailed if this consumer has subscribed and is not, or no longer, a member.
+        """
+        return self._require_session().group_metadata
 
     def committed(self, partitions: Iterable[TopicPartition]) -> "dict[TopicPartition, Committed]":
         """Return the group's committed offsets; partitions without one are left out."""

@@ -120,6 +120,10 @@ class Connection:
                 f" {error.known}; use a newer broker"
             ) from None
 
+    def finalized_feature(self, name: str) -> int:
+        """Return the level of a feature that the broker has finalized; 0 without it."""
+        return self._session.finalized_feature(name)
+
     def send(
         self,
         request: Message,

@@ -1,4 +1,4 @@
-"""Finds the coordinators of groups and sends each the requests about its groups.
+"""Finds the coordinators of groups and of transactional ids, and sends them requests.
 
 A coordinator that is loading, not elected yet or no longer the coordinator is looked up and asked
 again until the deadline.
@@ -6,6 +6,7 @@ again until the deadline.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from enum import IntEnum
 from typing import TypeVar
 
 from sawlog.client.errors import (
@@ -31,7 +32,6 @@ Result = TypeVar("Result")
 GroupResults = Iterator[tuple[str, Result | KafkaError]]
 SendToCoordinator = Callable[[Connection, Node, list[str]], GroupResults[Result]]
 
-_GROUP = 0  # key type of FindCoordinator; 1 is for transactions
 _FIRST_VERSION_WITH_KEYS = 4
 _GROUPS_PER_REQUEST = 100  # no broker should be busy with one request for long
 _TEXTS = {
@@ -47,11 +47,32 @@ _TEXTS = {
 }
 
 
-class Coordinators:
-    """The cached coordinator of each group."""
+_TRANSACTION_TEXTS = {
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "no permission for the transactional id {!r}",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the transactional id {!r} had no coordinator until the"
+    " timeout",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator of the transactional id {!r} is still"
+    " loading; wait longer, or try again later",
+    ErrorCode.NOT_COORDINATOR: "no broker accepted to be the coordinator of the transactional id"
+    " {!r}",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "there is no transactional id {!r}; check the name, or it"
+    " has expired",
+}
 
-    def __init__(self, cluster: Cluster) -> None:
+
+class CoordinatorType(IntEnum):
+    """The key types of FindCoordinator."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Coordinators:
+    """The cached coordinator of each group, or of each transactional id."""
+
+    def __init__(self, cluster: Cluster, kind: CoordinatorType = CoordinatorType.GROUP) -> None:
         self._cluster = cluster
+        self._kind = kind
         self._known: dict[str, Node] = {}
 
     def send(
@@ -120,10 +141,11 @@ class Coordinators:
         self._cluster.fetch_metadata([])  # for the live brokers
         connection = self._cluster.any_connection()
         require_version(connection, ApiKey.FIND_COORDINATOR, _FIRST_VERSION_WITH_KEYS)
-        request = FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=unknown)
+        request = FindCoordinatorRequest(key_type=self._kind, coordinator_keys=unknown)
         for entry in connection.request(request, FindCoordinatorResponse).coordinators:
             if entry.error_code:
-                yield entry.key, group_error(entry.key, entry.error_code, entry.error_message)
+                make = group_error if self._kind is CoordinatorType.GROUP else transaction_id_error
+                yield entry.key, make(entry.key, entry.error_code, entry.error_message)
             else:
                 address = Address(entry.host, entry.port)
                 self._known[entry.key] = Node(NodeId(entry.node_id), address, None)
@@ -163,6 +185,13 @@ def group_error(group: str, error_code: int, message: str | None) -> KafkaError:
     refused = kafka_error(error_code, message)
     text = _TEXTS.get(refused.code)
     return refused if text is None else KafkaError(refused.code, text.format(group))
+
+
+def transaction_id_error(transactional_id: str, error_code: int, message: str | None) -> KafkaError:
+    """Make the error of a response about a transactional id, with a text that names the id."""
+    refused = kafka_error(error_code, message)
+    text = _TRANSACTION_TEXTS.get(refused.code)
+    return refused if text is None else KafkaError(refused.code, text.format(transactional_id))
 
 
 def require_version(connection: Connection, api: ApiKey, lowest: int) -> None:

@@ -108,13 +108,14 @@ class ProducedBatch:
         assert self.sequence is None
         self.sequence = sequence
 
-    def encode(self, codec: Codec) -> None:
+    def encode(self, codec: Codec, *, is_transactional: bool = False) -> None:
         assert self.sequence is not None
         self.encoded = self.builder.finish(
             codec=codec,
             producer_id=self.sequence.producer_id,
             producer_epoch=self.sequence.producer_epoch,
             base_sequence=self.sequence.base_sequence,
+            transactional=is_transactional,
         )
 
     def add_callback(self, callback: Callable[[], None]) -> None:

@@ -2,13 +2,15 @@
 
 The sender brings the batches to their leaders; the IO driver decides in which thread. With
 acks=all producing is idempotent: a record whose acknowledgement was lost is sent again and stored
-once.
+once. With a transactional id the records between `begin` and `commit` are visible to read_committed
+consumers all together or not at all.
 """
 
+import contextlib
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Self, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Self, overload
 
 from sawlog.client.errors import ClientError, NoBrokerReachable
 from sawlog.client.fork_guard import ForkGuard
@@ -25,6 +27,10 @@ from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.record_batch import HEADER_SIZE
 from sawlog.protocol.records import Headers
+
+if TYPE_CHECKING:  # needed by transactional producers only
+    from sawlog.client.admin.group_offsets import Committed, GroupMetadata
+    from sawlog.client.producer.transaction_manager import TransactionManager
 
 ALL_REPLICAS = -1
 _RECORD_OVERHEAD_BYTES = 40  # upper bound of a record's varints
@@ -44,6 +50,11 @@ class Producer:
     outcome. As a context manager it is closed at the end; after an exception without a flush.
 
     `cluster` is a Cluster, whose settings are taken over, or addresses of brokers.
+
+    With a `transactional_id` every record belongs to a transaction: between `begin` and `commit` or
+    `abort`, or within `transaction()`. These methods are for one thread at a time. A new producer
+    with the same id fences this one. A transaction that is open for longer than
+    `transaction_timeout_ms` is aborted by its coordinator.
     """
 
     def __init__(
@@ -59,12 +70,16 @@ class Producer:
         max_request_bytes: int = 1024 * 1024,
         delivery_timeout_ms: float = 120_000,
         create_topics: bool = False,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
     ) -> None:
         if acks not in (0, 1, ALL_REPLICAS):
             raise ValueError(f"acks is 0, 1 or -1 (all), not {acks}")
         if idempotent and acks != ALL_REPLICAS:
             raise ValueError(f"an idempotent producer needs acks=all (-1), not {acks}")
         is_idempotent = acks == ALL_REPLICAS if idempotent is None else idempotent
+        if transactional_id is not None and not is_idempotent:
+            raise ValueError("a transactional producer is idempotent and needs acks=all (-1)")
         # Its own connections: a cluster is for one thread, and the background thread is another.
         self._cluster = cluster.sibling() if isinstance(cluster, Cluster) else Cluster(cluster)
         if isinstance(cluster, Cluster):
@@ -75,6 +90,7 @@ class Producer:
         self._buffer_bytes = buffer_bytes
         self._delivery_timeout_ms = delivery_timeout_ms
         self._create_topics = create_topics
+        self._transactions = self._new_transactions(transactional_id, transaction_timeout_ms)
         self._sender = Sender(
             self._cluster,
             acks=acks,
@@ -83,6 +99,7 @@ class Producer:
             max_request_bytes=max_request_bytes,
             sequences=self._new_sequences() if is_idempotent else None,
             on_complete=self._on_complete,
+            transactions=self._transactions,
         )
         self._accumulator = self._sender.accumulator
         self._io_driver = IoDriver(self._sender, linger_ms)
@@ -96,7 +113,20 @@ class Producer:
         self.delivered_count = 0
         weakref.finalize(self, self._cluster.close)
 
+    def _new_transactions(
+        self, transactional_id: str | None, timeout_ms: int
+    ) -> "TransactionManager | None":
+        if transactional_id is None:
+            return None
+        from sawlog.client.producer.transaction_manager import TransactionManager
+
+        return TransactionManager(
+            self._cluster, transactional_id, timeout_ms, sleep_s=self._sleep_between_tries
+        )
+
     def _new_sequences(self) -> SequenceNumbers:
+        if self._transactions is not None:
+            return self._transactions.sequences
         cluster = self._cluster
         return SequenceNumbers(lambda: init_producer_id(cluster))
 
@@ -154,6 +184,8 @@ class Producer:
         with self._lock:
             if self._io_driver.is_stopped:
                 raise ValueError(_CLOSED)
+            if self._transactions is not None:
+                self._transactions.check_open()
             where = self._choose_partition(topic, key, partition)
             batch = self._batch_for(where, _largest_size(key, value, headers))
             builder = batch.builder
@@ -201,12 +233,119 @@ class Producer:
             number, error = first
             raise DeliveryFailed(count, error, number)
 
+    # Transactions
+
+    def init_transactions(self) -> None:
+        """Fence earlier producers with this transactional id, and abort their open transaction.
+
+        The first `begin` does this too. Raises TransactionRetriable or TransactionFatal.
+        """
+        transactions = self._require_transactions()
+        with self._lock:
+            transactions.init()
+
+    def begin(self) -> None:
+        """Begin a transaction; all records sent until `commit` or `abort` belong to it."""
+        transactions = self._require_transactions()
+        with self._lock:
+            transactions.begin()
+
+    def commit(self) -> None:
+        """Send all records and commit the transaction with them.
+
+        Raises TransactionAbortable if it cannot be committed and has to be aborted,
+        TransactionRetriable if the outcome is unknown and `commit` is to be called again, and
+        TransactionFatal if the producer cannot be used any more.
+        """
+        transactions = self._require_transactions()
+        with self._lock:
+            transactions.start_commit()
+        self._end_transaction(transactions)
+
+    def abort(self) -> None:
+        """Drop the records that are not sent, and abort the transaction.
+
+        Raises TransactionRetriable if `abort` is to be called again, and TransactionFatal if the
+        producer cannot be used any more; its transaction is aborted by the coordinator then.
+        """
+        transactions = self._require_transactions()
+        with self._lock:
+            transactions.start_abort()
+        self._end_transaction(transactions)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin a transaction; commit it at the end, or abort it after an exception."""
+        self.begin()
+        try:
+            yield
+        except BaseException:
+            self._abort_quietly()
+            raise
+        try:
+            self.commit()
+        except Exception:
+            self._abort_quietly()
+            raise
+
+    def send_offsets(
+        self,
+        offsets: "Mapping[TopicPartition, int | Committed]",
+        group: "str | GroupMetadata",
+    ) -> None:
+        """Commit offsets of a group (of the next records to read) with the transaction.
+
+        `group` is a name, or `consumer.group_metadata`: then a consumer that is no longer a member
+        cannot commit. Raises the errors that `commit` raises.
+        """
+        from sawlog.client.admin.group_offsets import GroupMetadata
+
+        transactions = self._require_transactions()
+        named = GroupMetadata(group) if isinstance(group, str) else group
+        if offsets:
+            with self._lock:
+                transactions.send_offsets(offsets, named)
+
+    def _require_transactions(self) -> "TransactionManager":
+        self._fork_guard.check("producer")
+        if self._transactions is None:
+            raise ValueError(
+                "the producer has no transactional id; set one: Producer(..., transactional_id=ID)"
+            )
+        if self._io_driver.is_stopped:
+            raise ValueError(_CLOSED)
+        return self._transactions
+
+    def _end_transaction(self, transactions: "TransactionManager") -> None:
+        """Wait until all records are done, then commit or abort."""
+        self._io_driver.run_until(lambda: self._accumulator.is_empty)
+        self._io_driver.run_callbacks(wait=True)
+        with self._lock:
+            self._failed_count, self._first_failed = 0, None
+            transactions.finish()
+
+    def _abort_quietly(self) -> None:
+        """Abort what is open, for a caller that raises another error."""
+        from sawlog.client.producer.transaction_errors import TransactionError
+        from sawlog.client.producer.transaction_state import IllegalTransactionEvent
+
+        with contextlib.suppress(TransactionError, IllegalTransactionEvent):
+            self.abort()
+
+    def _sleep_between_tries(self, seconds: float) -> None:
+        """Sleep with the lock released; ValueError if the producer is closed meanwhile."""
+        self._io_driver.sleep_unlocked(seconds * 1_000)
+        if self._io_driver.is_stopped:
+            raise ValueError(_CLOSED)
+
     def close(self, timeout_ms: float | None = None) -> None:
         """Flush, records sent by callbacks included, and close; also if the flush fails.
 
-        Records that are not delivered by then are lost.
+        Records that are not delivered by then are lost. An open transaction is aborted.
         """
         try:
+            if self._has_open_transaction:
+                self._abort_quietly()
             if self._fork_guard.is_same_process and not self._io_driver.is_stopped:
                 self._flush(lambda: self._accumulator.is_empty, timeout_ms)
         finally:
@@ -220,6 +359,15 @@ class Producer:
         with self._lock:
             self._cluster.close()
         self._io_driver.close()
+
+    @property
+    def _has_open_transaction(self) -> bool:
+        return (
+            self._transactions is not None
+            and self._fork_guard.is_same_process
+            and not self._io_driver.is_stopped
+            and not self._transactions.has_ended
+        )
 
     @property
     def has_failed(self) -> bool:

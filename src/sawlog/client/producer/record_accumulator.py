@@ -55,6 +55,10 @@ class RecordAccumulator:
         times = (self._ready_at_ms(batch, flushing) for batch in self._sendable())
         return min(times, default=float("inf"))
 
+    def unmuted_batches(self) -> list[ProducedBatch]:
+        """Return the first batch of each partition without a batch in flight."""
+        return self._sendable()
+
     def mute(self, partitions: Iterable[TopicPartition]) -> None:
         """Hold back partitions that have a batch in flight."""
         self._muted.update(partitions)

@@ -6,7 +6,7 @@ with the same sequence numbers does no harm.
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sawlog.client.errors import UNANSWERED, ClientError, ConnectionLost, kafka_error
 from sawlog.client.net.cluster import Cluster
@@ -24,6 +24,9 @@ from sawlog.protocol.messages.produce_request import (
     TopicProduceData,
 )
 from sawlog.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
+
+if TYPE_CHECKING:  # needed by transactional producers only
+    from sawlog.client.producer.transaction_manager import TransactionManager
 
 _LAST_VERSION_WITH_NAMES = 12
 _GRACE_MS = 1_000  # so that the broker's own timeout is reported before ours
@@ -45,7 +48,10 @@ def now_ms() -> float:
 
 
 class Sender:
-    """Sends the batches of `accumulator`; calls `on_complete` with each batch that is done."""
+    """Sends the batches of `accumulator`; calls `on_complete` with each batch that is done.
+
+    The batches of a transactional producer are those of the open transaction of `transactions`.
+    """
 
     def __init__(
         self,
@@ -57,6 +63,7 @@ class Sender:
         max_request_bytes: int,
         sequences: SequenceNumbers | None,
         on_complete: Callable[[ProducedBatch], None],
+        transactions: "TransactionManager | None" = None,
     ) -> None:
         self.accumulator = RecordAccumulator(linger_ms)
         self._cluster = cluster
@@ -65,6 +72,7 @@ class Sender:
         self._max_request_bytes = max_request_bytes
         self._sequences = sequences
         self._on_complete = on_complete
+        self._transactions = transactions
         self._requests: list[_InFlight] = []
         self._stale_topics: set[TopicName] = set()  # metadata is fetched before the next send
 
@@ -74,7 +82,11 @@ class Sender:
         `flushing` sends batches that have not lingered yet, too.
         """
         self._take_responses()
-        self._send_ready(flushing)
+        drop_error = None if self._transactions is None else self._transactions.drop_error
+        if drop_error is None:
+            self._send_ready(flushing)
+        else:
+            self._drop_batches(drop_error)
 
     def next_wait(self, *, flushing: bool = False) -> tuple[list[int], float]:
         """Return the descriptors that responses come by, and for how many milliseconds to wait.
@@ -175,14 +187,23 @@ class Sender:
             self._sequences.on_complete(
                 batch.partition, batch.sequence, count, is_delivered=is_delivered
             )
+        if batch.error is not None and self._transactions is not None:
+            self._transactions.batch_failed(batch.error, had_sequence=batch.sequence is not None)
         self._on_complete(batch)
         self.accumulator.remove_first(batch)
+
+    def _drop_batches(self, error: Exception) -> None:
+        """Fail all batches of an aborted transaction that are not in flight."""
+        while batches := self.accumulator.unmuted_batches():
+            for batch in batches:
+                self._fail(batch, error)
 
     # Requests
 
     def _send_ready(self, flushing: bool) -> None:
         by_leader: dict[NodeId, list[ProducedBatch]] = {}
-        for batch in self.accumulator.ready(self._cluster.now_ms(), flushing=flushing):
+        ready = self.accumulator.ready(self._cluster.now_ms(), flushing=flushing)
+        for batch in self._added_to_transaction(ready):
             if batch.is_done:
                 self._complete(batch)
                 continue
@@ -199,6 +220,18 @@ class Sender:
             for request in split_by_size(batches, self._max_request_bytes):
                 self._send(node, request)
 
+    def _added_to_transaction(self, ready: list[ProducedBatch]) -> list[ProducedBatch]:
+        """Return the batches that may be sent: all, once their partitions are added."""
+        if self._transactions is None or not ready:
+            return ready
+        try:
+            self._transactions.before_send(batch.partition for batch in ready)
+        except (KafkaError, ClientError) as error:
+            for batch in ready:
+                self._retry_or_fail(batch, error)
+            return []
+        return ready
+
     def _leader(self, partition: TopicPartition) -> NodeId:
         """Return the leader, with one try since the caller holds the producer's lock."""
         if partition.topic in self._stale_topics:
@@ -212,7 +245,7 @@ class Sender:
         if batch.sequence is None:
             sequences = self._sequences
             batch.assign(NO_SEQUENCE if sequences is None else sequences.next(batch.partition))
-        batch.encode(self._codec)
+        batch.encode(self._codec, is_transactional=self._transactions is not None)
 
     def _send(self, node: NodeId, batches: list[ProducedBatch]) -> None:
         topics: dict[str, TopicProduceData] = {}
@@ -227,12 +260,16 @@ class Sender:
                 data.partition_data.append(
                     PartitionProduceData(index=batch.partition.partition, records=batch.encoded)
                 )
+            transactions = self._transactions
             request = ProduceRequest(
+                transactional_id=None if transactions is None else transactions.transactional_id,
                 acks=self._acks,
                 timeout_ms=int(self._cluster.request_timeout_ms),
                 topic_data=list(topics.values()),
             )
             highest = None if has_ids else _LAST_VERSION_WITH_NAMES
+            if transactions is not None and transactions.highest_produce_version is not None:
+                highest = transactions.highest_produce_version
             self._write(self._cluster.connection(node), request, batches, highest)
         except (KafkaError, ClientError) as error:
             for batch in batches:

@@ -39,6 +39,11 @@ class SequenceNumbers:
             self._identity = self._init()
         return BatchSequence(*self._identity, self._next[partition])
 
+    def start_over(self) -> None:
+        """Use a new identity from the next batch on, with sequences from 0."""
+        self._next.clear()
+        self._identity = None
+
     def on_complete(
         self, partition: TopicPartition, sequence: BatchSequence, count: int, *, is_delivered: bool
     ) -> None:
@@ -48,8 +53,7 @@ class SequenceNumbers:
         if is_delivered:
             self._next[partition] = (sequence.base_sequence + count) % _SEQUENCES
         else:
-            self._next.clear()
-            self._identity = None
+            self.start_over()
 
 
 def init_producer_id(cluster: Cluster) -> ProducerIdentity:

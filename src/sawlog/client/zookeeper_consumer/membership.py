@@ -7,7 +7,7 @@ keeps the session alive and reports changes, which wake the polling thread.
 import time
 from collections.abc import Iterable, Mapping
 
-from sawlog.client.admin.group_offsets import Committed
+from sawlog.client.admin.group_offsets import Committed, GroupMetadata
 from sawlog.client.consumer.assigned_partitions import AssignedPartitions
 from sawlog.client.consumer.membership.classic_protocol import matching_topics
 from sawlog.client.consumer.membership.group_membership import Begin, Progress
@@ -371,6 +371,12 @@ class ZooKeeperMembership:
         except (KafkaError, ClientError) as failure:
             error = failure
         done(wanted, error)
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        raise ValueError(
+            "the offsets of a group on ZooKeeper cannot be part of a transaction; use Consumer"
+        )
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
         found = self._registry.offsets(partitions)

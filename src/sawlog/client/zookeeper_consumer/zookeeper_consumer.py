@@ -15,6 +15,7 @@ from sawlog.client.consumer.consumer import (
     DEFAULT_MAX_DECOMPRESSED_BYTES,
     Consumer,
 )
+from sawlog.client.consumer.isolation import Isolation
 from sawlog.client.consumer.membership.group_membership import GroupMembership
 from sawlog.client.consumer.membership.membership_protocol import GroupSettings
 from sawlog.client.consumer.message_streams import MessageStream
@@ -74,7 +75,7 @@ class ZooKeeperConsumer(Consumer):
         connection_timeout_ms: float = DEFAULT_CONNECTION_TIMEOUT_MS,
         auto_commit_ms: float | None = DEFAULT_AUTO_COMMIT_MS,
         offset_reset: OffsetReset | str = OffsetReset.EARLIEST,
-        read_committed: bool = False,
+        isolation: Isolation = "read_uncommitted",
         max_wait_ms: int = 500,
         min_bytes: int = 1,
         max_bytes: int = 50 * 1024 * 1024,
@@ -94,7 +95,7 @@ class ZooKeeperConsumer(Consumer):
                 self._find_brokers(address, connection_timeout_ms),
                 group=group,
                 auto_commit_ms=auto_commit_ms,
-                read_committed=read_committed,
+                isolation=isolation,
                 offset_reset=reset,
                 max_wait_ms=max_wait_ms,
                 min_bytes=min_bytes,

@@ -235,18 +235,20 @@ class ClassicGroup(Group):
         instance_id: str | None,
         epoch: int,
         api_version: int,  # noqa: ARG002
+        *,
+        is_transactional: bool = False,
     ) -> None:
         """An admin client, or a consumer without group management, commits with a generation below
-        0; it may do so while the group is empty."""
+        0; it may do so while the group is empty. A transactional commit may come at any time."""
         self.check_alive()
         if epoch < 0 and self.state is EMPTY:
             return
         if epoch >= 0 or member_id or instance_id is not None:
             self.check_member(member_id, instance_id)
             self.check_generation(epoch)
-        else:
+        elif not is_transactional:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if self.state is COMPLETING:
+        if self.state is COMPLETING and not is_transactional:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:  # noqa: ARG002

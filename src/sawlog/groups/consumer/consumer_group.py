@@ -29,6 +29,8 @@ FIRST_EPOCH = 1
 NO_TARGET: Assignment = {}
 NO_OWNERS: Mapping[int, str] = {}
 FIRST_COMMIT_VERSION_WITH_EPOCHS = 9
+NO_EPOCH = -1
+"""The epoch in commits that name no member."""
 
 
 class ConsumerGroup(Group):
@@ -104,14 +106,22 @@ class ConsumerGroup(Group):
     def check_commit(
         self,
         member_id: str,
-        instance_id: str | None,  # noqa: ARG002 - the member id is enough
+        instance_id: str | None,
         epoch: int,
         api_version: int,
+        *,
+        is_transactional: bool = False,
     ) -> "PartitionCheck | None":
         if epoch < 0 and not self.members:
             return None
+        if is_transactional and epoch == NO_EPOCH and not member_id and instance_id is None:
+            return None
         member = self.member(member_id)
-        if not member.is_classic and api_version < FIRST_COMMIT_VERSION_WITH_EPOCHS:
+        if (
+            not is_transactional
+            and not member.is_classic
+            and api_version < FIRST_COMMIT_VERSION_WITH_EPOCHS
+        ):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
                 "Members of a consumer group must use OffsetCommit version 9 or later.",

@@ -1,6 +1,8 @@
 """Expires unused offsets, deletes groups that have none left, and deletes the offsets of deleted
 topics.
 
+A partition with a pending offset of a transaction keeps its committed one, and the group.
+
 The number of tombstones in one batch is limited; the next batch follows when one is committed, so
 that no step takes long.
 """
@@ -9,14 +11,16 @@ from typing import TYPE_CHECKING
 
 from sawlog.cluster.metadata_image import changed_topics
 from sawlog.coordinator.plan import Plan
+from sawlog.core.ids import TopicName
 from sawlog.groups.offsets.committed_offset import NO_TIME, CommittedOffset
-from sawlog.groups.offsets.offset_table import tombstone
+from sawlog.groups.offsets.offset_table import GroupPartition, tombstone
 from sawlog.protocol.schema import NO_UUID
 
 if TYPE_CHECKING:
     from sawlog.cluster.metadata_image import MetadataImage
     from sawlog.coordinator.coordinator_records import Entry
     from sawlog.core.errors import KafkaError
+    from sawlog.core.ids import TopicId
     from sawlog.groups.context import GroupContext
     from sawlog.groups.group import Group
     from sawlog.groups.offsets.offset_table import OffsetTable
@@ -33,7 +37,7 @@ OTHER_BYTES = 300
 MS_PER_MINUTE = 60_000
 
 Deletion = tuple[str, str, int, CommittedOffset]
-"""Group, topic, partition, and the committed offset to delete."""
+"""Group, topic, partition, and the committed or pending offset to delete."""
 
 
 class OffsetExpiration:
@@ -69,6 +73,7 @@ class OffsetExpiration:
         now_ms = self._context.clock.now_ms()
         entries: list[Entry] = []
         left = STEP_BYTES
+        pending_groups = {place.group_id for place in self._offsets.pending.keys}
         for _ in range(STEP_GROUPS):
             if not self._to_check:
                 break
@@ -76,7 +81,9 @@ class OffsetExpiration:
             limit = left // _tombstone_bytes(group_id)
             if limit < 1 and entries:
                 break
-            expired, is_checked = self._expired(group_id, now_ms, max(limit, 1))
+            expired, is_checked = self._expired(
+                group_id, now_ms, max(limit, 1), has_pending=group_id in pending_groups
+            )
             entries += expired
             left -= len(expired) * _tombstone_bytes(group_id)
             if not is_checked:
@@ -84,19 +91,24 @@ class OffsetExpiration:
             self._to_check.pop()
         return Plan(entries=entries, on_committed=self._continue_expiration)
 
-    def _expired(self, group_id: str, now_ms: int, limit: int) -> "tuple[list[Entry], bool]":
+    def _expired(
+        self, group_id: str, now_ms: int, limit: int, *, has_pending: bool
+    ) -> "tuple[list[Entry], bool]":
         """Return up to `limit` tombstones of offsets that expire now, and whether these are all."""
         group = self._groups.get(group_id)
         if group is None:
             return [], True
         entries: list[Entry] = []
-        keeps_offsets = False
+        pending = self._offsets.pending
+        keeps_offsets = has_pending
         for topic, partitions in self._offsets.by_group.get(group_id, {}).items():
             if group.is_subscribed_to(topic):
                 keeps_offsets = True
                 continue
             for partition, committed in partitions.items():
-                if not self._is_expired(group, committed, now_ms):
+                if not self._is_expired(group, committed, now_ms) or (
+                    has_pending and GroupPartition(group_id, topic, partition) in pending
+                ):
                     keeps_offsets = True
                 elif len(entries) == limit:
                     return entries, False
@@ -129,6 +141,7 @@ class OffsetExpiration:
         }
         deletions: list[Deletion] = []
         if deleted:
+            deletions += self._pending_for_topics(deleted)
             for group_id, topics in self._offsets.by_group.items():
                 for name in deleted.keys() & topics.keys():
                     deletions += [
@@ -141,6 +154,16 @@ class OffsetExpiration:
         self._to_delete += deletions
         return self._delete_some()
 
+    def _pending_for_topics(self, deleted: "dict[TopicName, TopicId]") -> list[Deletion]:
+        pending = self._offsets.pending
+        return [
+            (*place, committed)
+            for place in pending.keys
+            if (topic_id := deleted.get(TopicName(place.topic))) is not None
+            for committed in pending.of_key(place).values()
+            if committed is not None and committed.topic_id in (NO_UUID, topic_id)
+        ]
+
     def _delete_some(self) -> Plan[None]:
         """Delete the next offsets, except those that were committed again since."""
         offsets = self._offsets
@@ -148,7 +171,11 @@ class OffsetExpiration:
         left = STEP_BYTES
         while self._to_delete and left > 0:
             group_id, topic, partition, committed = self._to_delete.pop()
-            if offsets.get(group_id, topic, partition) is committed:
+            found = [offsets.get(group_id, topic, partition)]
+            if offsets.pending:
+                place = GroupPartition(group_id, topic, partition)
+                found += offsets.pending.of_key(place).values()
+            if any(one is committed for one in found):
                 entries.append(tombstone(group_id, topic, partition))
                 left -= _tombstone_bytes(group_id)
         return Plan(entries=entries, on_committed=self._continue_deletion)

@@ -1,7 +1,7 @@
 """The base of simulated clients: connections by broker id, and metadata that is asked for again
 whenever a broker does not lead or does not answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random as Generator
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from sawlog.protocol.schema import Message
 from sawlog.simulation.world.simulated_node import PORT
 
 if TYPE_CHECKING:
+    from sawlog.protocol.messages.fetch_response import AbortedTransaction
     from sawlog.simulation.world.simulated_cluster import SimulatedCluster
 
 REQUEST_TIMEOUT_MS = 4_000
@@ -94,20 +95,33 @@ class ClusterClient:
 
 
 def read_records(
-    data: memoryview | bytes | None, position: int
+    data: memoryview | bytes | None,
+    position: int,
+    aborted: "Iterable[AbortedTransaction] | None" = None,
 ) -> tuple[tuple[tuple[int, bytes], ...], int]:
     """Return offset and value of the records of whole batches, from the consumer's position on, and
-    its next position; CORRUPT_MESSAGE if a batch does not match its CRC."""
+    its next position; CORRUPT_MESSAGE if a batch does not match its CRC.
+
+    Control batches are left out, and so are the records of the aborted transactions, which a
+    read_committed response lists.
+    """
     records: list[tuple[int, bytes]] = []
     view = memoryview(data or b"")
     next_position = position
+    pending = sorted(aborted or (), key=lambda each: each.first_offset, reverse=True)
+    skipped: set[int] = set()  # producers inside an aborted transaction
     for start, header in batches_in(view):
         batch = view[start : start + header.size]
         check_crc(batch, header)
-        records += [
-            (record.offset, record.value or b"")
-            for record in iterate(batch, max_decompressed_bytes=LIMIT_BYTES)
-            if record.offset >= position
-        ]
+        while pending and pending[-1].first_offset <= header.last_offset:
+            skipped.add(pending.pop().producer_id)
+        if header.is_control:
+            skipped.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in skipped):
+            records += [
+                (record.offset, record.value or b"")
+                for record in iterate(batch, max_decompressed_bytes=LIMIT_BYTES)
+                if record.offset >= position
+            ]
         next_position = max(next_position, header.next_offset)
     return tuple(records), next_position

@@ -20,6 +20,7 @@ from sawlog.simulation.history.history import History, Poll
 
 MAX_WAIT_MS = 300
 NEW_PARTITIONS_MS = 1_000
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 EARLIEST = -2
 """The timestamp that ListOffsets takes for the log start offset."""
 
@@ -36,6 +37,8 @@ class PartitionReader:
         name: str,
         on_poll: Callable[[Poll], None] | None = None,
         group: str = "",
+        *,
+        isolation: int = READ_UNCOMMITTED,
     ) -> None:
         self._client = client
         self._partition = partition
@@ -44,6 +47,7 @@ class PartitionReader:
         self._history = history
         self._name = name
         self._group = group
+        self._isolation = isolation
         self._resets = 0
         self._on_poll = on_poll
         self.is_stopped = False
@@ -70,6 +74,7 @@ class PartitionReader:
             max_wait_ms=MAX_WAIT_MS,
             min_bytes=1,
             max_bytes=LIMIT_BYTES,
+            isolation_level=self._isolation,
             session_epoch=-1,
             topics=[FetchTopic(topic_id=self._client.topic_id, partitions=[partition])],
         )
@@ -90,7 +95,9 @@ class PartitionReader:
             self._client.refresh(self.start)
         else:
             try:
-                records, position = read_records(data.records, self.position)
+                records, position = read_records(
+                    data.records, self.position, data.aborted_transactions
+                )
             except KafkaError:
                 self._history.corrupt_responses += 1
                 self._client.refresh(self.start)
@@ -133,16 +140,19 @@ class ConsumerClient(ClusterClient):
     """Consumes all partitions of a topic from the start, without a group; also those that are
     added later."""
 
-    def read(self, history: History) -> None:
+    def read(self, history: History, *, isolation: int = READ_UNCOMMITTED) -> None:
         self.readers: dict[int, PartitionReader] = {}
         self._history = history
+        self._isolation = isolation
         self.refresh(self._look)
 
     def _look(self) -> None:
         if self.is_stopped:
             return
         for index in sorted(self.leaders.keys() - self.readers.keys()):
-            reader = PartitionReader(self, index, 0, self._history, self.name)
+            reader = PartitionReader(
+                self, index, 0, self._history, self.name, isolation=self._isolation
+            )
             self.readers[index] = reader
             reader.start()
         if self.readers:

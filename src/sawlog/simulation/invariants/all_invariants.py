@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from sawlog.simulation.cluster_profile import Cleanup, ClusterProfile
+from sawlog.simulation.invariants.aborted_transactions import AbortedTransactions
 from sawlog.simulation.invariants.committed_records import CommittedRecords
 from sawlog.simulation.invariants.compacted_records import CompactedRecords
 from sawlog.simulation.invariants.follower_progress import RecordedProgress
@@ -36,5 +37,6 @@ def all_invariants(cluster: "SimulatedCluster", profile: ClusterProfile) -> list
         Truncations(cluster),
         RecordedProgress(cluster),
         RefusedEpochs(),
+        AbortedTransactions(),
         RebuiltProducerStates(is_cleaned=profile.cleanup is not Cleanup.NONE),
     ]

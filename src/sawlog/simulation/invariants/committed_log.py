@@ -8,6 +8,7 @@ from sawlog.cluster.znodes import PartitionState
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicId, TopicPartition
 from sawlog.core.ports import FileSlice
+from sawlog.protocol.control_records import ControlType, read_marker
 from sawlog.protocol.record_batch import BatchHeader, batches_in
 from sawlog.protocol.records import Record, iterate
 from sawlog.simulation.invariants.violation import Violation
@@ -51,17 +52,48 @@ class CommittedLog:
     is_compacted: bool = False
     records: dict[int, Record] = field(default_factory=dict)
     last_offsets: dict[bytes | None, int] = field(default_factory=dict)
-    """Of each key of a compacted partition."""
+    """Of each key of a compacted partition, without aborted records and open transactions."""
+    open_records: dict[int, list[Record]] = field(default_factory=dict)
+    """Of a compacted partition: the records of each producer's open transaction."""
 
     def learn(self, log: Log, high_watermark: int) -> None:
         """Add what a leader has committed."""
         for batch in batches_between(log, self.high_watermark, high_watermark):
             self.batches[batch.base_offset] = batch
         if self.is_compacted:
-            for record in records_between(log, self.high_watermark, high_watermark):
-                self.records[record.offset] = record
-                self.last_offsets[record.key] = record.offset
+            for header, data in _whole_batches(log, self.high_watermark, high_watermark):
+                self._learn_records(header, data, high_watermark)
         self.high_watermark = high_watermark
+
+    def _learn_records(self, header: BatchHeader, batch: memoryview, high_watermark: int) -> None:
+        producer_id = header.producer_id
+        if header.is_control:
+            ended = self.open_records.pop(producer_id, [])
+            if header.count and read_marker(batch).control_type is ControlType.COMMIT:
+                self._replaced_by(ended)
+            return
+        records = [
+            record
+            for record in iterate(batch, max_decompressed_bytes=READ_BYTES)
+            if self.high_watermark <= record.offset < high_watermark
+        ]
+        self.records.update({record.offset: record for record in records})
+        if header.is_transactional:
+            self.open_records.setdefault(producer_id, []).extend(records)
+        else:
+            self._replaced_by(records)
+
+    def _replaced_by(self, records: list[Record]) -> None:
+        for record in records:
+            last_offset = self.last_offsets.get(record.key, -1)
+            self.last_offsets[record.key] = max(last_offset, record.offset)
+
+    def may_lack(self, record: Record) -> bool:
+        """Whether compaction may remove this record: a later one has replaced it, or its
+        transaction was aborted."""
+        return self.last_offsets.get(record.key) != record.offset and not any(
+            record in records for records in self.open_records.values()
+        )
 
 
 def batches_between(log: Log, start: int, end: int) -> Iterator[Batch]:
@@ -77,8 +109,10 @@ def batches_between(log: Log, start: int, end: int) -> Iterator[Batch]:
 
 
 def records_between(log: Log, start: int, end: int) -> Iterator[Record]:
-    """Yield the records of a log that lie in this range of offsets."""
-    for _, batch in _whole_batches(log, start, end):
+    """Yield the records of a log that lie in this range of offsets, without markers."""
+    for header, batch in _whole_batches(log, start, end):
+        if header.is_control:
+            continue
         for record in iterate(batch, max_decompressed_bytes=READ_BYTES):
             if start <= record.offset < end:
                 yield record

@@ -1,7 +1,7 @@
 """Liveness: after all faults heal, in-sync sets are full, writes to all partitions succeed, groups
 commit what was written, and every request gets its response."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from sawlog.cluster import znodes
 from sawlog.cluster.metadata_image import NO_NODE
@@ -14,12 +14,18 @@ class Liveness:
     """Judges a cluster from the moment in which its faults healed."""
 
     def __init__(
-        self, cluster: SimulatedCluster, history: History, groups: Collection[str]
+        self,
+        cluster: SimulatedCluster,
+        history: History,
+        groups: Collection[str],
+        missing_transactions: Callable[[], str] = lambda: "",
     ) -> None:
-        """`groups` are those that have members."""
+        """`groups` are those that have members; `missing_transactions` says which client of
+        transactions makes no progress."""
         self._cluster = cluster
         self._history = history
         self._groups = groups
+        self._missing_transactions = missing_transactions
         self._next_check_ms = 0
         self._writes_before = len(history.writes)
 
@@ -47,7 +53,12 @@ class Liveness:
                     return f"{topic.name}-{index} is still being reassigned: {state}"
                 if set(state.isr) != set(state.replicas):
                     return f"{topic.name}-{index} has the in-sync set {state.isr}: {state}"
-        return self._missing_changes() or self._missing_writes() or self._missing_commits()
+        return (
+            self._missing_changes()
+            or self._missing_writes()
+            or self._missing_commits()
+            or self._missing_transactions()
+        )
 
     def _missing_changes(self) -> str:
         """Say which deletion or which change of a config has not reached every broker."""

@@ -45,7 +45,16 @@ class RebuiltProducerStates(NoInvariant):
 
 def _rebuilt(log: Log) -> ProducerStates:
     states = ProducerStates()
-    for header in log.segments.headers_between(log.segments.base_offset, log.end_offset):
-        if header.producer_id >= 0 and not header.is_control:
-            states.update(header, header.base_offset, header.max_timestamp, 0)
+    segments = log.segments
+    for segment, position, header in segments.batches_between(segments.base_offset, log.end_offset):
+        if header.producer_id < 0:
+            continue
+        if header.is_control:
+            marker = segment.marker_at(position, header)
+            if marker is not None:
+                states.end_transaction(header, marker, 0)
+            continue
+        states.update(header, header.base_offset, header.max_timestamp, 0)
+        if header.is_transactional:
+            states.begin_transaction(header.producer_id, header.base_offset)
     return states

@@ -1,5 +1,5 @@
 """Guarantees 6 and 19: a leader's watermark never goes back, and the last stable offset never
-passes it. Without transactions both are the same.
+passes it.
 """
 
 from sawlog.simulation.invariants.no_invariant import NoInvariant

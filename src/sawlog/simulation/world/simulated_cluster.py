@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SESSION_TIMEOUT_MS = 6_000
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.min.isr": "1",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "replica.lag.time.max.ms": "3000",
     "group.initial.rebalance.delay.ms": "100",
     "group.consumer.session.timeout.ms": "6000",
@@ -54,6 +57,7 @@ class SimulatedCluster:
         settings = {
             **SETTINGS,
             "offsets.topic.replication.factor": str(replication_factor),
+            "transaction.state.log.replication.factor": str(replication_factor),
             **(settings or {}),
         }
         self.commits_on_flush = BrokerConfig(settings)["flush.policy"] == FLUSH_BEFORE_COMMIT

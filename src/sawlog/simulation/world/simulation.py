@@ -23,6 +23,7 @@ from sawlog.simulation.invariants.violation import Violation
 from sawlog.simulation.world.fault_injector import FaultInjector
 from sawlog.simulation.world.faults import Fault, plan_faults
 from sawlog.simulation.world.simulated_cluster import SimulatedCluster
+from sawlog.simulation.world.transactional_workload import TransactionalWorkload
 from sawlog.simulation.world.workload import TOPIC, ClusterWorkload
 
 START_MS = 60_000
@@ -90,6 +91,9 @@ class Simulation:
         )
         self.cluster.trace.note(f"a cluster with {self.profile}")
         self.workload = ClusterWorkload(self.cluster, seed, self._factor, self.profile)
+        self.transactional = TransactionalWorkload(
+            self.cluster, seed, self._factor, self.profile.transactional_clients
+        )
         acknowledgements = Acknowledgements(self.cluster.schedule, TOPIC, self.workload.min_in_sync)
         self.workload.history.on_acknowledged = acknowledgements.acknowledged
         deleted = DeletedRecords(TOPIC, self.profile.cleanup, self.workload.deleted)
@@ -137,26 +141,42 @@ class Simulation:
         )
 
     def _run(self) -> None:
-        cluster, workload = self.cluster, self.workload
+        cluster, workload, transactional = self.cluster, self.workload, self.transactional
         cluster.boot()
         nodes = cluster.nodes.values()
         self._run_until(lambda: all(node.is_serving for node in nodes), START_MS, "brokers serve")
         workload.create_topic()
-        self._run_until(lambda: workload.has_topic, START_MS, "the topic exists")
+        transactional.create_topic()
+        self._run_until(
+            lambda: workload.has_topic and transactional.has_topic, START_MS, "the topics exist"
+        )
         workload.start()
+        transactional.start()
         self.injector.schedule(self.faults)
         self._run_for(self._options.duration_ms)
         self.injector.heal()
-        liveness = Liveness(cluster, workload.history, workload.groups)
+        transactions = len(transactional.history.transactions)
+        liveness = Liveness(
+            cluster,
+            workload.history,
+            workload.groups,
+            lambda: transactional.missing(transactions),
+        )
         self._run_until(liveness.is_whole, RECOVERY_MS, liveness.missing)
         whole_ms = cluster.schedule.monotonic_ms()
         self._run_for(WHOLE_MS)
         workload.stop()
+        transactional.stop()
         self._replacer.stop()
         self._run_for(10_000)
         liveness.check_requests(whole_ms)
         workload.read_everything()
-        self._run_until(lambda: workload.has_read_everything, RECOVERY_MS, "all records are read")
+        transactional.read_everything()
+        self._run_until(
+            lambda: workload.has_read_everything and transactional.has_read_everything,
+            RECOVERY_MS,
+            "all records are read",
+        )
         cluster.trace.count(repr(sorted(workload.history.last_reads.items())))
         workload.history.start_offsets = {
             key.name.partition: partition.start_offset
@@ -164,6 +184,7 @@ class Simulation:
             if key.name.topic == TOPIC
         }
         check_history(workload.history)
+        transactional.check()
 
     def _stored_states(self) -> list[PartitionState]:
         partitions = self.observer.partitions.values()

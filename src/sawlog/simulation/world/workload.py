@@ -1,5 +1,6 @@
 """The clients of a run: producers of all kinds, consumers, group members, and a last reader."""
 
+from collections.abc import Callable
 from random import Random as Generator
 from typing import Any
 
@@ -30,7 +31,32 @@ LATE_MS = 5_000
 KEYS = 5
 """Different keys of a compacted topic."""
 PARTITIONS = 3
+SMALL_SEGMENTS = {"internal.segment.bytes": "4000", "index.interval.bytes": "500"}
 SETTLED = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS})
+
+
+def create_topic(
+    client: ClusterClient, factor: int, configs: dict[str, str], created: Callable[[], None]
+) -> None:
+    """Create the topic of a client; retry until it exists, then call `created`."""
+    topic = CreatableTopic(
+        client.topic,
+        PARTITIONS,
+        factor,
+        configs=[CreatableTopicConfig(name, value) for name, value in configs.items()],
+    )
+
+    def answered(response: Any) -> None:
+        if response is not None and response.topics[0].error_code in SETTLED:
+            created()
+        else:
+            client.schedule.after(RETRY_MS, attempt)
+
+    def attempt() -> None:
+        request = CreateTopicsRequest([topic], timeout_ms=3_000)
+        client.send(client.any_node(), request, answered)
+
+    attempt()
 
 
 class ClusterWorkload:
@@ -61,31 +87,17 @@ class ClusterWorkload:
 
     def create_topic(self) -> None:
         """Create the topic, with segments so small that logs roll often; retry until it exists."""
+
+        def created() -> None:
+            self.has_topic = True
+
         client = ClusterClient(self._cluster, "admin", TOPIC, self._seed)
         configs = {
-            "internal.segment.bytes": "4000",
-            "index.interval.bytes": "500",
+            **SMALL_SEGMENTS,
             "min.insync.replicas": str(self.min_in_sync),
             **self._profile.topic_configs,
         }
-        topic = CreatableTopic(
-            TOPIC,
-            PARTITIONS,
-            self._factor,
-            configs=[CreatableTopicConfig(name, value) for name, value in configs.items()],
-        )
-
-        def answered(response: Any) -> None:
-            if response is not None and response.topics[0].error_code in SETTLED:
-                self.has_topic = True
-            else:
-                self._cluster.schedule.after(RETRY_MS, attempt)
-
-        def attempt() -> None:
-            request = CreateTopicsRequest([topic], timeout_ms=3_000)
-            client.send(client.any_node(), request, answered)
-
-        attempt()
+        create_topic(client, self._factor, configs, created)
 
     def start(self) -> None:
         generator = Generator(self._seed)

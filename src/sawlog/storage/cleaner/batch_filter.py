@@ -1,28 +1,27 @@
 """Which records of a batch a cleaning retains, and the batch that is left of them.
 
 The rules are those of Kafka's Cleaner and MemoryRecords.filterTo, for batches of magic 2; see
-`BatchFilter`. Transactions are not known here yet: their batches and markers are retained whole and
-are not added to the offset map, because their records count only if the transaction commits.
+`BatchFilter`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.compression import Codec, compress, decompress
+from sawlog.protocol.control_records import EndTransactionMarker, read_marker
 from sawlog.protocol.record_batch import (
     CODEC_MASK,
-    CONTROL,
     DELETE_HORIZON,
     HEADER_SIZE,
     LOG_APPEND_TIME,
-    TRANSACTIONAL,
     BatchHeader,
     encode_batch,
     read_header,
 )
 from sawlog.protocol.records import NO_TIMESTAMP
 from sawlog.protocol.varint import encode_varint, read_varint
+from sawlog.storage.cleaner.cleaned_transactions import CleanedTransactions
 from sawlog.storage.cleaner.offset_map import OffsetMap, map_keys
 from sawlog.storage.cleaner.record_columns import (
     RecordColumns,
@@ -67,11 +66,8 @@ class RetentionRules:
     delete_retention_ms: int
     end_offset: int  # the first offset that may not be cleaned
     last_offsets: Mapping[int, int]  # of active producers: the last offset of their last batch
-
-
-def is_transactional(header: BatchHeader) -> bool:
-    """Whether a batch belongs to a transaction, as data or as a marker."""
-    return header.attributes & (TRANSACTIONAL | CONTROL) != 0
+    last_epochs: Mapping[int, int] = field(default_factory=dict)
+    """The epochs of active producers that have no batch in the log, but a marker."""
 
 
 def is_known(header: BatchHeader, offsets: OffsetMap) -> bool:
@@ -114,13 +110,23 @@ class BatchFilter:
       (KIP-534).
     - A batch without records goes, unless it holds the last sequence of an active producer or is
       the last batch of the cleaned range: then its header stays, with a count of 0.
+    - The records of an aborted transaction go. A marker stays as long as a batch of its transaction
+      was there, and then until its delete horizon, as a tombstone does; it stays for good if it is
+      the only trace of an active producer's epoch.
     - Base offset, last offset, leader epoch, producer and sequence of a batch never change.
     """
 
-    def __init__(self, offsets: OffsetMap, rules: RetentionRules, stats: CleanerStats) -> None:
+    def __init__(
+        self,
+        offsets: OffsetMap,
+        rules: RetentionRules,
+        stats: CleanerStats,
+        transactions: CleanedTransactions,
+    ) -> None:
         self._offsets = offsets
         self._rules = rules
         self._stats = stats
+        self._transactions = transactions
 
     def filter(self, data: bytes, position: int, header: BatchHeader) -> Batch | None:
         """Return what is left of the batch at `position`, or None if it is removed.
@@ -131,11 +137,19 @@ class BatchFilter:
         stats = self._stats
         stats.bytes_read += header.size
         stats.records_read += header.count
-        if header.base_offset > self._offsets.latest_offset or is_transactional(header):
+        marker: EndTransactionMarker | None = None
+        if header.is_control:
+            marker = _marker(data, position, header)
+            is_gone = self._transactions.may_remove(header, marker)
+        else:
+            is_gone = self._transactions.is_aborted(header)
+        if header.base_offset > self._offsets.latest_offset:
             stats.records_written += header.count
             stats.bytes_written += header.size
             return data[position : position + header.size], header
-        if header.count == 0:
+        if header.is_control:
+            batch = self._filter_control(data, position, header, is_gone=is_gone)
+        elif header.count == 0 or is_gone:
             batch = None
         elif is_known(header, self._offsets):
             batch = self._filter_known(data, position, header)
@@ -153,6 +167,27 @@ class BatchFilter:
             stats.bytes_written += len(batch[0])
             stats.changed_batches += batch[1] != header
         return batch
+
+    def _filter_control(
+        self, data: bytes, position: int, header: BatchHeader, *, is_gone: bool
+    ) -> Batch | None:
+        """What is left of a control batch; `is_gone` tells that its transaction has no batch any
+        more."""
+        if header.count == 0:
+            return None
+        whole = data[position : position + header.size], header
+        rules = self._rules
+        if not is_gone or rules.last_epochs.get(header.producer_id) == header.producer_epoch:
+            self._stats.records_written += header.count
+            return whole
+        if header.attributes & DELETE_HORIZON:
+            if self._is_horizon_over(header):
+                return None
+            self._stats.records_written += header.count
+            return whole
+        body, columns = open_records(data, position, header)
+        every = range(header.count)
+        return self._rest(data, position, header, body, columns.starts, every, every)
 
     def _filter_known(self, data: bytes, position: int, header: BatchHeader) -> Batch | None:
         """What is left of a batch that `is_known`. It is opened only if a record is live; the ones
@@ -241,6 +276,14 @@ class BatchFilter:
                 max_timestamp = _max_timestamp(records, header.base_timestamp)
             header = header._replace(max_timestamp=max_timestamp)
         return _pack(header._replace(count=len(kept)), compress(header.codec, records))
+
+
+def _marker(data: bytes, position: int, header: BatchHeader) -> EndTransactionMarker | None:
+    """The marker of a control batch; None if an earlier cleaning has removed it. KafkaError if it
+    cannot be read."""
+    if header.count == 0:
+        return None
+    return read_marker(memoryview(data)[position : position + header.size])
 
 
 def _open_starts(batch: bytes, position: int, header: BatchHeader) -> tuple[bytes, list[int]]:

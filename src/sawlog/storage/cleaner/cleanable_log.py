@@ -42,7 +42,7 @@ class CleanableLog:
 def cleanable_log(log: Log, cleaned_up_to: int, limit_offset: int, now_ms: int) -> CleanableLog:
     """Find the cleanable part of a log whose last cleaning ended at `cleaned_up_to`.
 
-    `limit_offset` is the offset below which records are committed and durable.
+    `limit_offset` is the offset below which records are committed, decided and durable.
     """
     first_dirty = cleaned_up_to
     if not log.start_offset <= first_dirty <= log.end_offset:

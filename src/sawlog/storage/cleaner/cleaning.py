@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
+from sawlog.core.errors import KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import Clock, Disk, DiskError, Timer
 from sawlog.storage.cleaner.batch_filter import CleanerStats, total
@@ -15,6 +17,7 @@ from sawlog.storage.cleaner.segment_cleaner import (
     MapResult,
 )
 from sawlog.storage.log_files import CLEANED
+from sawlog.storage.open_transactions import AbortedTransaction
 from sawlog.storage.segment import Segment
 from sawlog.storage.segment_swap import SegmentSwap
 
@@ -78,6 +81,11 @@ class Cleaning:
     def begin(self) -> None:
         cleanable = self._cleanable
         dirty = [s for s in self._closed(cleanable.end_offset) if self._is_dirty(s)]
+        try:
+            aborted = self._aborted(dirty, cleanable.end_offset)
+        except KafkaError as error:
+            self._timer.after(0, partial(self._mapped, CleanerFailure(str(error))))
+            return
         request = MapRequest(
             self.log.directory,
             tuple(segment.base_offset for segment in dirty),
@@ -85,8 +93,15 @@ class Cleaning:
             cleanable.end_offset,
             self._map_bytes,
             self._chunk_bytes,
+            aborted,
         )
         self._worker.build_map(request, self._mapped)
+
+    def _aborted(self, segments: list[Segment], end_offset: int) -> tuple[AbortedTransaction, ...]:
+        """The aborted transactions with records in these neighbours, which end at `end_offset`."""
+        if not segments:
+            return ()
+        return tuple(self.log.aborted_transactions(segments[0].base_offset, end_offset))
 
     def abort(self) -> None:
         """End the cleaning at once, because the log's segments are about to change. `on_done` is
@@ -142,7 +157,7 @@ class Cleaning:
             return
         try:
             request = self._clean_request(self._groups[0])
-        except DiskError as error:
+        except (DiskError, KafkaError) as error:
             self._finish(CleanerFailure(str(error)))
             return
         self._worker.clean(request, self._cleaned)
@@ -152,7 +167,8 @@ class Cleaning:
         first = group[0].base_offset
         next_segment = self._after(group[-1]).base_offset
         # Batches beyond the cleaned part may be truncated; the last one before them counts then.
-        last_offsets = self.log.producer_states.last_offsets(self._cleanable.end_offset)
+        states = self.log.producer_states
+        last_offsets = states.last_offsets(self._cleanable.end_offset)
         return CleanRequest(
             self.log.directory,
             tuple(segment.base_offset for segment in group),
@@ -167,6 +183,12 @@ class Cleaning:
             },
             config.index_interval_bytes,
             self._chunk_bytes,
+            {
+                producer_id: state.epoch
+                for producer_id, state in states.states.items()
+                if producer_id not in last_offsets
+            },
+            self._aborted(group, next_segment),
         )
 
     def _after(self, segment: Segment) -> Segment:

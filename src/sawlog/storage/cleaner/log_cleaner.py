@@ -252,13 +252,15 @@ class LogCleaner:
         return None
 
     def _limit_offset(self, log: Log) -> int:
-        """Committed and below the recovery point: what replaces a record must be durable first, and
-        recovery finds the gaps of a cleaning only where it does not look for torn batches."""
+        """Below the last stable offset, so that every transaction is decided, and below the
+        recovery point: what replaces a record must be durable first, and recovery finds the gaps of
+        a cleaning only where it does not look for torn batches."""
         point = self._directory.recovery_point(log)
-        wanted = min(log.high_watermark, log.segments.active.base_offset)
+        stable = log.last_stable_offset
+        wanted = min(stable, log.segments.active.base_offset)
         if point < wanted:
             log.flush.request(wanted)  # with flush.policy=os nothing else flushes
-        return min(log.high_watermark, point)
+        return min(stable, point)
 
     # One cleaning
 

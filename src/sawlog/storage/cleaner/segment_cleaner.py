@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from sawlog.core.errors import KafkaError
 from sawlog.core.ports import Disk, File
+from sawlog.protocol.control_records import EndTransactionMarker, read_marker
 from sawlog.protocol.record_batch import BatchHeader
 from sawlog.storage.batch_scan import Damage, UnreadableRecords, read_batches
 from sawlog.storage.cleaner.batch_filter import (
@@ -19,11 +20,12 @@ from sawlog.storage.cleaner.batch_filter import (
     CleanerStats,
     RetentionRules,
     is_known,
-    is_transactional,
     open_records,
 )
+from sawlog.storage.cleaner.cleaned_transactions import CleanedTransactions
 from sawlog.storage.cleaner.offset_map import OffsetMap, map_keys
 from sawlog.storage.log_files import CLEANED, LOG, offset_name
+from sawlog.storage.open_transactions import AbortedTransaction
 from sawlog.storage.segment import Segment
 
 
@@ -37,6 +39,7 @@ class MapRequest:
     end_offset: int  # the first offset that may not be cleaned
     memory_bytes: int
     chunk_bytes: int
+    aborted: tuple[AbortedTransaction, ...] = ()  # with records in these segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,9 @@ class CleanRequest:
     last_offsets: Mapping[int, int]  # of active producers, within these segments
     index_interval_bytes: int
     chunk_bytes: int
+    last_epochs: Mapping[int, int] = field(default_factory=dict)
+    """Of active producers without a batch in the log."""
+    aborted: tuple[AbortedTransaction, ...] = ()  # with records in these segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +83,14 @@ class SegmentCleaner:
 
     def __init__(self) -> None:
         self._offsets = OffsetMap(0)
+        self._transactions = CleanedTransactions()  # a transaction may span groups
 
     def build_map(self, disk: Disk, request: MapRequest) -> Generator[int, None, MapResult]:
         """Damage at a batch that is damaged or whose records cannot be read."""
         self._offsets = offsets = OffsetMap(request.memory_bytes, request.start_offset)
+        self._transactions = CleanedTransactions()
+        transactions = CleanedTransactions()
+        transactions.begin(request.aborted)
         bytes_read = keyless = 0
         is_full = False
         chunk = b""
@@ -89,7 +99,10 @@ class SegmentCleaner:
         ):
             if header.last_offset < request.start_offset:
                 continue
-            if not is_transactional(header) and header.count:
+            if header.is_control:
+                if header.count:
+                    transactions.may_remove(header, source.marker(data, at, header))
+            elif not transactions.is_aborted(header) and header.count:
                 if not offsets.has_room_for(header.count):
                     is_full = True
                     break
@@ -121,9 +134,14 @@ class SegmentCleaner:
         """Write the group's `.cleaned` files and sync them; Damage and DiskError as above."""
         stats = CleanerStats()
         rules = RetentionRules(
-            request.now_ms, request.delete_retention_ms, request.end_offset, request.last_offsets
+            request.now_ms,
+            request.delete_retention_ms,
+            request.end_offset,
+            request.last_offsets,
+            request.last_epochs,
         )
-        batch_filter = BatchFilter(self._offsets, rules, stats)
+        self._transactions.begin(request.aborted)
+        batch_filter = BatchFilter(self._offsets, rules, stats, self._transactions)
         cleaned = Segment(
             disk,
             request.directory,
@@ -153,6 +171,8 @@ class SegmentCleaner:
                 cleaned.replay(position, filtered[1])
                 position += len(filtered[0])
         cleaned.file.append((b"".join(output),))
+        if self._transactions.kept:
+            cleaned.transaction_index.replace(self._transactions.kept)
         cleaned.finish()
         for file in cleaned.files():
             file.sync()
@@ -164,6 +184,13 @@ class _Source(NamedTuple):
 
     file: File
     position: int
+
+    def marker(self, data: bytes, at: int, header: BatchHeader) -> EndTransactionMarker:
+        """The marker of a control batch with a record."""
+        try:
+            return read_marker(memoryview(data)[at : at + header.size])
+        except KafkaError as error:
+            raise self.damage(header, error) from error
 
     def damage(self, header: BatchHeader, error: KafkaError) -> Damage:
         """A batch with a valid CRC whose records cannot be read."""

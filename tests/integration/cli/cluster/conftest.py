@@ -29,14 +29,15 @@ def sawlog(
 
 
 @pytest.fixture
-def place(admin: Admin) -> Iterator[Callable[..., str]]:
-    """Create a topic with these replicas of its partitions."""
+def place(admin: Admin, broker_cluster: BrokerCluster) -> Iterator[Callable[..., str]]:
+    """Create a topic with these replicas of its partitions, which all brokers know."""
     created: list[str] = []
 
     def create(*replicas: Sequence[int]) -> str:
         name = unique("placed-")
         assert admin.create_topics([NewTopic(name, assignments=dict(enumerate(replicas)))]) == {}
         created.append(name)
+        broker_cluster.wait_until_known(name)
         return name
 
     yield create

@@ -4,7 +4,12 @@ import re
 
 import pytest
 
-from sawlog.pipeline.sink.sink_options import ALL_REPLICAS, SinkOptions, read_sink_options
+from sawlog.pipeline.sink.sink_options import (
+    ALL_REPLICAS,
+    ExactlyOnce,
+    SinkOptions,
+    read_sink_options,
+)
 from sawlog.pipeline.source.option_values import BadOption
 from sawlog.protocol.compression import Codec
 
@@ -52,10 +57,38 @@ def test_every_option_has_its_meaning() -> None:
         ({"kafka.batch.size": "-1"}, "'kafka.batch.size' is '-1'"),
         ({"kafka.partitioner.class": "x"}, "add a column 'partition'"),
         ({"kafka.key.serializer": "x"}, "keys are written as they are"),
-        ({"kafka.transactional.id": "x"}, "does not write in transactions"),
+        ({"kafka.transactional.id": "x"}, "set 'exactlyOnce' to true"),
         ({"subscribe": "x"}, "the sink 'sawlog' has no option 'subscribe'"),
     ],
 )
 def test_an_invalid_option_is_rejected_by_name(written: dict[str, str], reason: str) -> None:
     with pytest.raises(BadOption, match=re.escape(reason)):
+        read(**written)
+
+
+def test_exactly_once_has_a_marker_topic_and_a_timeout_of_fifteen_minutes() -> None:
+    assert read().exactly_once is None
+    assert read(exactlyOnce="false").exactly_once is None
+    found = read(exactlyOnce="true", markerTopic="markers").exactly_once
+    assert found == ExactlyOnce("markers", 15 * 60 * 1_000)
+    shorter = read(
+        exactlyOnce="true", markerTopic="markers", kafka__transaction__timeout__ms="60000"
+    )
+    assert shorter.exactly_once == ExactlyOnce("markers", 60_000)
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ({"exactlyOnce": "true"}, "needs the option 'markerTopic'"),
+        ({"exactlyOnce": "yes"}, "it takes true or false"),
+        ({"markerTopic": "m"}, "'markerTopic' needs 'exactlyOnce'"),
+        ({"kafka__transaction__timeout__ms": "1"}, "needs 'exactlyOnce' to be true"),
+        ({"exactlyOnce": "true", "markerTopic": "m", "kafka__acks": "1"}, "to be 'all'"),
+    ],
+)
+def test_contradictory_options_of_exactly_once_are_refused(
+    written: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(BadOption, match=reason):
         read(**written)

@@ -22,6 +22,7 @@ from sawlog.protocol.record_batch import (
 from sawlog.protocol.records import Record, build_batch, iterate
 from sawlog.protocol.varint import encode_varint
 from sawlog.storage.cleaner.batch_filter import BatchFilter, CleanerStats, RetentionRules
+from sawlog.storage.cleaner.cleaned_transactions import CleanedTransactions
 from sawlog.storage.cleaner.offset_map import OffsetMap, map_keys
 
 NOW_MS = 1_700_000_000_000
@@ -63,7 +64,7 @@ class Filter:
         last = last or {}
         offsets.add(map_keys([key.encode() for key in last]), list(last.values()))
         offsets.advance(latest_offset)
-        self._filter = BatchFilter(offsets, rules, self.stats)
+        self._filter = BatchFilter(offsets, rules, self.stats, CleanedTransactions())
 
     def __call__(self, batch: bytes) -> bytes | None:
         """What is left of the batch, checked; the batch lies in the middle of a chunk."""
@@ -181,16 +182,6 @@ def test_a_batch_after_the_end_of_the_map_is_copied_unread() -> None:
     unreadable = bytes(encode_batch(read_header(after), b"these are no records"))
     assert cleaning(unreadable) == unreadable
     assert cleaning(build(("a", "1"), base_offset=9)) is None
-
-
-@pytest.mark.parametrize("kind", [{"transactional": True}, {"control": True}])
-def test_transactions_are_not_touched(kind: dict[str, bool]) -> None:
-    batch = build(
-        ("a", "1"), (None, None), producer_id=1, producer_epoch=0, base_sequence=0, **kind
-    )
-    cleaning = Filter({"a": 500})
-    assert cleaning(batch) == batch
-    assert (cleaning.stats.changed_batches, cleaning.stats.records_written) == (0, 2)
 
 
 # Tombstones

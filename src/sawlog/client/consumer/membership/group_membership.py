@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from sawlog.client.admin.group_offsets import Committed
+from sawlog.client.admin.group_offsets import Committed, GroupMetadata
 from sawlog.client.consumer.membership.rebalance_listener import RebalanceListener
 from sawlog.client.net.retries import Deadline
 from sawlog.core.ids import TopicPartition
@@ -69,6 +69,11 @@ class GroupMembership(Protocol):
     def commit(self, offsets: "Offsets | None", deadline: Deadline) -> None: ...
 
     def commit_async(self, offsets: "Offsets | None", done: "CommitCallback") -> None: ...
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """The group and the member for commits in a transaction."""
+        ...
 
     def committed(
         self, partitions: Iterable[TopicPartition]

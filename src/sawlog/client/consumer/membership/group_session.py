@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from sawlog.client.admin.group_offsets import NOT_A_MEMBER, Committed, Identity
+from sawlog.client.admin.group_offsets import NOT_A_MEMBER, Committed, GroupMetadata, Identity
 from sawlog.client.consumer.assigned_partitions import AssignedPartitions
 from sawlog.client.consumer.membership.group_membership import Begin, Progress
 from sawlog.client.consumer.membership.heartbeat_thread import HeartbeatThread
@@ -194,8 +194,13 @@ class GroupSession:
             self._commits.send(wanted, identity, on_response)
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
-        found = self._commits.committed(require_stable=self._require_stable)
-        return {each: found[each] for each in partitions if each in found}
+        wanted = list(partitions)
+        found = self._commits.committed(wanted, require_stable=self._require_stable)
+        return {each: found[each] for each in wanted if each in found}
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        return GroupMetadata(self._settings.group, self._identity_for({}))
 
     def _identity_for(self, offsets: Offsets) -> Identity:
         if self._heartbeat_thread is None:
@@ -274,8 +279,11 @@ class GroupSession:
         Retriable errors are left to the next turn until the cluster's timeout is over.
         """
         try:
-            found = self._commits.committed(require_stable=self._require_stable, deadline=deadline)
-            committed = {each: found.get(each) for each in sorted(self._without_position)}
+            wanted = sorted(self._without_position)
+            found = self._commits.committed(
+                wanted, require_stable=self._require_stable, deadline=deadline
+            )
+            committed = {each: found.get(each) for each in wanted}
             self._begin(committed)
         except (KafkaError, ClientError) as error:
             self._retry_deadline = self._retry_deadline or self._cluster.deadline()

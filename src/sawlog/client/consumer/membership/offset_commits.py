@@ -4,7 +4,7 @@ The coordinator accepts commits of current members only; otherwise CommitFailed 
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from sawlog.client.admin.group_offsets import (
@@ -120,11 +120,19 @@ class OffsetCommits:
             sent.done(sent.offsets, error)
 
     def committed(
-        self, *, require_stable: bool, deadline: Deadline | None = None
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        require_stable: bool,
+        deadline: Deadline | None = None,
     ) -> dict[TopicPartition, Committed]:
-        """Return all committed offsets of the group."""
+        """Return the committed offsets of these partitions; those without one are left out."""
         found, refused = committed_offsets(
-            self._coordinators, [self._group], require_stable=require_stable, deadline=deadline
+            self._coordinators,
+            [self._group],
+            partitions=partitions,
+            require_stable=require_stable,
+            deadline=deadline,
         )
         for error in refused.values():
             raise error

@@ -1,0 +1,72 @@
+"""Transactions over three brokers: markers and verification between brokers, and failover."""
+
+import pytest
+
+from sawlog.core.errors import ErrorCode
+from sawlog.core.ids import NodeId
+from sawlog.protocol.messages.end_txn_request import EndTxnRequest
+from support.broker.transactions import TransactionalProducer
+from support.broker.transactions_cluster import TransactionsCluster
+
+E = ErrorCode
+FAILOVER_MS = 15_000
+
+
+def begun(cluster: TransactionsCluster, *, is_old: bool = False) -> TransactionalProducer:
+    """A producer with a transaction on a partition of each broker."""
+    producer = TransactionalProducer(cluster, is_old=is_old)
+    assert producer.init() is E.NONE
+    if is_old:
+        assert producer.add([0, 1, 2]) == [E.NONE] * 3
+    for index in range(3):
+        assert producer.produce((index, b"a")) == [E.NONE]
+    assert [cluster.last_stable(index) for index in range(3)] == [0, 0, 0]
+    return producer
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_markers_reach_the_leaders_on_all_brokers(is_commit: bool, is_old: bool) -> None:
+    cluster = TransactionsCluster()
+    producer = begun(cluster, is_old=is_old)
+    assert producer.end(is_commit=is_commit) is E.NONE
+    cluster.schedule.run_for(2_000)
+    assert [cluster.last_stable(index) for index in range(3)] == [2, 2, 2]
+    ended = "CompleteCommit" if is_commit else "CompleteAbort"
+    assert producer.describe().transaction_state == ended
+
+
+def test_a_partition_that_was_not_added_is_refused_on_every_broker() -> None:
+    cluster = TransactionsCluster()
+    producer = TransactionalProducer(cluster, is_old=True)
+    producer.init()
+    for index in range(3):
+        assert producer.produce((index, b"a")) == [E.TRANSACTION_ABORTABLE]
+
+
+def test_another_coordinator_completes_what_was_prepared() -> None:
+    cluster = TransactionsCluster()
+    producer = begun(cluster)
+    before = cluster.coordinator
+    call = cluster.send(EndTxnRequest("x", producer.producer_id, producer.epoch, True))
+    cluster.run(lambda: call.is_done)  # the decision is committed, the markers are under way
+    cluster.cluster.nodes[before].kill()
+    cluster.schedule.run_for(FAILOVER_MS)
+    cluster.run(cluster.is_led)
+    assert cluster.coordinator != before
+    cluster.schedule.run_for(2_000)
+    assert producer.describe().transaction_state == "CompleteCommit"
+    assert [cluster.last_stable(index) >= 2 for index in range(3)] == [True] * 3
+
+
+def test_markers_wait_for_a_leader_that_is_down() -> None:
+    cluster = TransactionsCluster()
+    producer = begun(cluster)
+    other = next(NodeId(number) for number in (1, 2, 3) if number != cluster.coordinator)
+    cluster.cluster.nodes[other].kill()
+    assert producer.end(is_commit=False) is E.NONE
+    cluster.schedule.run_for(FAILOVER_MS)
+    cluster.run(cluster.is_led)
+    cluster.schedule.run_for(2_000)
+    assert producer.describe().transaction_state == "CompleteAbort"
+    assert [cluster.last_stable(index) for index in range(3)] == [2, 2, 2]
