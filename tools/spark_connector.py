@@ -2,7 +2,7 @@
 
 `python -m tools.spark_connector` installs both with pip and Maven, or prints one line about what is
 missing. 4.0.0 is the last version whose jars Maven resolves completely; it needs another PySpark
-than Sawlog.
+than Sawlog. `prepare_delta()` adds delta-spark for this Spark, for the benchmark of MERGE.
 """
 
 import fcntl
@@ -15,10 +15,13 @@ from pathlib import Path
 VERSION = "4.0.0"
 PACKAGES = (f"pyspark=={VERSION}", "pandas<3", "setuptools<81")
 ARTIFACT = ("org.apache.spark", "spark-sql-kafka-0-10_2.13", VERSION)
+DELTA_ARTIFACT = ("io.delta", "delta-spark_4.0_2.13", "4.2.0")
+DELTA_GROUPS = "io.delta,io.unitycatalog"  # the rest of its dependencies comes with Spark
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / f"spark-connector-{VERSION}"
 ENVIRONMENT = CACHE / "venv"
 LIBRARIES = CACHE / "libs"
 COMPLETE = CACHE / "complete"
+DELTA_LIBRARIES = CACHE / f"delta-{DELTA_ARTIFACT[2]}"
 TIMEOUT_S = 1_800
 
 
@@ -34,6 +37,20 @@ def python() -> Path:
 def jars() -> list[Path]:
     """The jars for Spark's class path."""
     return sorted(LIBRARIES.glob("*.jar"))
+
+
+def delta_jars() -> list[Path]:
+    """The jars of delta-spark, in addition to `jars()`."""
+    return sorted(DELTA_LIBRARIES.glob("*.jar"))
+
+
+def prepare_delta() -> None:
+    """Create the environment, and fetch delta-spark; raise ConnectorUnavailable if that fails."""
+    prepare()
+    if not delta_jars():
+        _copy_jars(
+            "delta-spark", DELTA_ARTIFACT, DELTA_LIBRARIES, f"-DincludeGroupIds={DELTA_GROUPS}"
+        )
 
 
 def is_complete() -> bool:
@@ -64,12 +81,16 @@ def _create() -> None:
     _run("the environment", [sys.executable, "-m", "venv", os.fspath(ENVIRONMENT)])
     pip = [os.fspath(python()), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     _run(f"PySpark {VERSION}", [*pip, *PACKAGES])
-    project = CACHE / "pom.xml"
-    project.write_text(_project())
-    command = ["mvn", "--quiet", "--batch-mode", "--file", os.fspath(project)]
-    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={LIBRARIES}"]
-    _run("the connector's jars", [*command, *goal, "-DincludeScope=runtime"])
+    _copy_jars("the connector's jars", ARTIFACT, LIBRARIES)
     COMPLETE.write_text("\n".join([_signature(), *(jar.name for jar in jars())]) + "\n")
+
+
+def _copy_jars(title: str, artifact: tuple[str, str, str], place: Path, *options: str) -> None:
+    project = CACHE / "pom.xml"
+    project.write_text(_project(artifact))
+    command = ["mvn", "--quiet", "--batch-mode", "--file", os.fspath(project)]
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={place}"]
+    _run(title, [*command, *goal, "-DincludeScope=runtime", *options])
 
 
 def _run(title: str, command: list[str]) -> None:
@@ -83,8 +104,8 @@ def _signature() -> str:
     return " ".join([*PACKAGES, ":".join(ARTIFACT)])
 
 
-def _project() -> str:
-    group, name, version = ARTIFACT
+def _project(artifact: tuple[str, str, str]) -> str:
+    group, name, version = artifact
     return (
         "<project><modelVersion>4.0.0</modelVersion><groupId>sawlog</groupId>"
         "<artifactId>spark-connector</artifactId><version>1</version><dependencies><dependency>"

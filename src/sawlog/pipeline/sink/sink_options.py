@@ -22,7 +22,7 @@ _REFUSED = {
     "kafka.partitioner.class": "rows go to their 'partition', or where their key belongs as with"
     " the Java client; add a column 'partition'",
     "kafka.interceptor.classes": "interceptors are not supported",
-    "kafka.transactional.id": "the sink does not write in transactions",
+    "kafka.transactional.id": "set 'exactlyOnce' to true; each task has an id of its own",
 }
 _WITHOUT_EFFECT = (
     "includeHeaders",  # headers are written if there is such a column
@@ -43,6 +43,9 @@ _WITHOUT_EFFECT = (
 )
 _NAMES = (
     "topic",
+    "exactlyOnce",
+    "markerTopic",
+    "kafka.transaction.timeout.ms",
     *SHARED_OPTIONS,
     "kafka.acks",
     "kafka.enable.idempotence",
@@ -58,6 +61,17 @@ _NAMES = (
 )
 
 
+DEFAULT_TRANSACTION_TIMEOUT_MS = 900_000  # the highest that brokers accept by default
+
+
+@dataclass(frozen=True, slots=True)
+class ExactlyOnce:
+    """`marker_topic` exists; offsets of its partition 0 are the markers of committed batches."""
+
+    marker_topic: str
+    transaction_timeout_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     brokers: Brokers
@@ -69,6 +83,7 @@ class SinkOptions:
     buffer_bytes: int
     max_request_bytes: int
     delivery_timeout_ms: int
+    exactly_once: ExactlyOnce | None
 
 
 def read_sink_options(written: Mapping[str, str]) -> SinkOptions:
@@ -91,7 +106,27 @@ def read_sink_options(written: Mapping[str, str]) -> SinkOptions:
         buffer_bytes=options.read("kafka.buffer.memory", whole(1, LONG), 32 * 1024 * 1024),
         max_request_bytes=options.read("kafka.max.request.size", whole(1), 1024 * 1024),
         delivery_timeout_ms=options.read("kafka.delivery.timeout.ms", whole(1), 120_000),
+        exactly_once=_exactly_once(options, idempotent=idempotent),
     )
+
+
+def _exactly_once(options: Options, *, idempotent: bool) -> ExactlyOnce | None:
+    if not options.read("exactlyOnce", flag, False):
+        for name in options.given(("markerTopic", "kafka.transaction.timeout.ms")):
+            raise BadOption(f"the option {name!r} needs 'exactlyOnce' to be true")
+        return None
+    if not idempotent:
+        raise BadOption("'exactlyOnce' needs 'kafka.acks' to be 'all', and idempotence")
+    marker_topic = options.text("markerTopic")
+    if not marker_topic:
+        raise BadOption(
+            "'exactlyOnce' needs the option 'markerTopic': an existing topic, under whose name the"
+            " progress of the query is committed; nothing is written to it"
+        )
+    timeout_ms = options.read(
+        "kafka.transaction.timeout.ms", whole(1), DEFAULT_TRANSACTION_TIMEOUT_MS
+    )
+    return ExactlyOnce(marker_topic, timeout_ms)
 
 
 def _brokers(options: Options) -> Brokers:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _TEXT_OR_BYTES = ("string", "binary")
 _TYPES = {
@@ -17,6 +18,7 @@ _TYPES = {
     "topic": ("string",),
     "partition": ("int",),
 }
+NO_PARTITION = -1
 _NO_BYTES = np.frombuffer(bytes(1), np.uint8)
 
 Numbers = npt.NDArray[np.int64]
@@ -88,6 +90,16 @@ def headers_of(array: pa.Array | None, count: int) -> HeaderPieces:
         raise BadRows("the column 'headers' has a header without a key")
     total = len(names)
     return starts, pieces_of(names, total), pieces_of(contents, total)
+
+
+def chosen_partitions(column: pa.Array | None, count: int) -> Numbers:
+    """The partition of each row, NO_PARTITION where it has none. Raises BadRows."""
+    if column is None:
+        return np.full(count, NO_PARTITION, np.int64)
+    if column.null_count < count and (pc.min(column).as_py() or 0) < 0:
+        raise BadRows(f"the column 'partition' says {pc.min(column).as_py()}, which none has")
+    filled = pc.fill_null(column.cast(pa.int64()), NO_PARTITION)
+    return np.array(filled.to_numpy(zero_copy_only=False), np.int64)
 
 
 def _there(array: pa.Array) -> Flags:

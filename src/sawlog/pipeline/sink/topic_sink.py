@@ -1,7 +1,8 @@
 """`df.write` and `df.writeStream.format("sawlog")`: rows to topics, as Arrow batches.
 
 Each task has its own producer. A task that is done has all its rows stored. A task or batch that
-runs again writes again: at least once, as with Spark's connector.
+runs again writes again: at least once, as with Spark's connector. With `exactlyOnce` a stream
+writes in transactions instead (`exactly_once`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,6 +43,38 @@ class TopicBatchWriter(DataSourceArrowWriter):
 
 
 @short_errors
+class ExactlyOnceWriter(DataSourceStreamArrowWriter):
+    """Tasks prepare transactions; in the driver a new writer commits or aborts those of a batch."""
+
+    def __init__(self, options: SinkOptions, versions: Versions) -> None:
+        self._options = options
+        self._versions = versions
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
+        check_here(self._versions)
+        from sawlog.pipeline.sink.exactly_once import prepare, this_task
+
+        with self._options.brokers.connect() as cluster:
+            return prepare(cluster, self._options, this_task(), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        from sawlog.pipeline.sink.exactly_once import commit_batch
+
+        with self._options.brokers.connect() as cluster:
+            commit_batch(cluster, self._options, messages, batchId)
+
+    def abort(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: ARG002, N803
+    ) -> None:
+        from sawlog.pipeline.sink.exactly_once import abort_batch
+
+        with self._options.brokers.connect() as cluster:
+            abort_batch(cluster, messages)
+
+
+@short_errors
 class TopicStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, versions: Versions) -> None:
         self._options = options
@@ -56,11 +89,20 @@ def batch_writer(
 ) -> DataSourceArrowWriter:
     if overwrite:
         raise BadOption(f"{WHAT} appends to topics and never overwrites: use mode('append')")
-    return TopicBatchWriter(_checked(written, schema), versions_here())
+    options = _checked(written, schema)
+    if options.exactly_once is not None:
+        raise BadOption(
+            "'exactlyOnce' is for streams: df.write has no batch number by which a repeated write"
+            " could be recognized"
+        )
+    return TopicBatchWriter(options, versions_here())
 
 
 def stream_writer(written: Mapping[str, str], schema: StructType) -> DataSourceStreamArrowWriter:
-    return TopicStreamWriter(_checked(written, schema), versions_here())
+    options = _checked(written, schema)
+    if options.exactly_once is not None:
+        return ExactlyOnceWriter(options, versions_here())
+    return TopicStreamWriter(options, versions_here())
 
 
 def _checked(written: Mapping[str, str], schema: StructType) -> SinkOptions:

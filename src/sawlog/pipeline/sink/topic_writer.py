@@ -2,7 +2,7 @@
 
 A row goes to its `partition`, else to the partition of its key as in every Kafka client, else to a
 sticky partition for the length of a batch. With acks=all the producer is idempotent, so retries are
-stored once. A task that Spark runs again writes its rows again.
+stored once. A task that Spark runs again writes its rows again, unless they are in a transaction.
 """
 
 import random
@@ -20,16 +20,24 @@ from sawlog.client.net.wakeup import wait_readable
 from sawlog.client.producer.delivery import ProducedBatch
 from sawlog.client.producer.sender import Sender, now_ms
 from sawlog.client.producer.sequence_numbers import SequenceNumbers, init_producer_id
+from sawlog.client.producer.transaction_manager import TransactionManager
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.pipeline.sink.sink_kernels import choose_partitions, encode_records, record_sizes
 from sawlog.pipeline.sink.sink_options import SinkOptions
-from sawlog.pipeline.sink.sink_rows import BadRows, HeaderPieces, Pieces, headers_of, pieces_of
+from sawlog.pipeline.sink.sink_rows import (
+    NO_PARTITION,
+    BadRows,
+    HeaderPieces,
+    Pieces,
+    chosen_partitions,
+    headers_of,
+    pieces_of,
+)
 from sawlog.protocol.record_batch import HEADER_SIZE
 from sawlog.protocol.records import BatchBuilder
 
 Longs = npt.NDArray[np.int64]
 
-_NO_PARTITION = -1
 _SMALLEST_ROOM_BYTES = 64 * 1024
 
 
@@ -55,7 +63,12 @@ class _Columns(NamedTuple):
 class TopicWriter:
     """The writer of one task. Not thread-safe. Rows may be lost without `finish`."""
 
-    def __init__(self, cluster: Cluster, options: SinkOptions) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: SinkOptions,
+        transactions: TransactionManager | None = None,
+    ) -> None:
         self._cluster = cluster
         self._options = options
         self._sender = Sender(
@@ -64,10 +77,9 @@ class TopicWriter:
             codec=options.codec,
             linger_ms=0,
             max_request_bytes=options.max_request_bytes,
-            sequences=(
-                SequenceNumbers(lambda: init_producer_id(cluster)) if options.idempotent else None
-            ),
+            sequences=_sequences(cluster, options, transactions),
             on_complete=self._on_complete,
+            transactions=transactions,
         )
         self._room = np.empty(max(_SMALLEST_ROOM_BYTES, options.batch_bytes), np.uint8)
         self._sticky: dict[str, tuple[int, int]] = {}
@@ -88,7 +100,7 @@ class TopicWriter:
             headers_of(by_name.get("headers"), count),
         )
         sizes = record_sizes(*columns)
-        chosen = _chosen_partitions(by_name.get("partition"), count)
+        chosen = chosen_partitions(by_name.get("partition"), count)
         timestamp_ms = time.time_ns() // 1_000_000
         for topic, rows in self._by_topic(by_name.get("topic"), count):
             self._write_topic(topic, rows, columns, sizes, chosen[rows], timestamp_ms)
@@ -116,7 +128,7 @@ class TopicWriter:
         self, topic: str, rows: Longs, columns: _Columns, sizes: Longs, chosen: Longs, at_ms: int
     ) -> None:
         known = self._cluster.topic(topic).partitions  # a misspelt name must not create a topic
-        wrong = chosen[(chosen >= len(known)) | (chosen < _NO_PARTITION)]
+        wrong = chosen[(chosen >= len(known)) | (chosen < NO_PARTITION)]
         if len(wrong):
             raise BadRows(
                 f"the column 'partition' says {wrong[0]}, and the topic {topic!r} has the"
@@ -178,10 +190,9 @@ class TopicWriter:
             raise self._error
 
 
-def _chosen_partitions(column: pa.Array | None, count: int) -> Longs:
-    if column is None:
-        return np.full(count, _NO_PARTITION, np.int64)
-    if column.null_count < count and (pc.min(column).as_py() or 0) < 0:
-        raise BadRows(f"the column 'partition' says {pc.min(column).as_py()}, which none has")
-    filled = pc.fill_null(column.cast(pa.int64()), _NO_PARTITION)
-    return np.array(filled.to_numpy(zero_copy_only=False), np.int64)
+def _sequences(
+    cluster: Cluster, options: SinkOptions, transactions: TransactionManager | None
+) -> SequenceNumbers | None:
+    if transactions is not None:
+        return transactions.sequences
+    return SequenceNumbers(lambda: init_producer_id(cluster)) if options.idempotent else None

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sawlog.client.errors import ClientError
+from sawlog.client.producer.transaction_errors import TransactionError
 from sawlog.core.errors import KafkaError
 from sawlog.pipeline.source.executor_check import ExecutorDiffers
 from sawlog.pipeline.source.option_values import BadOption
@@ -22,7 +23,15 @@ from sawlog.pipeline.source.subscription import BadPosition
 from sawlog.pipeline.source.topic_stream import DataLost
 
 Class = TypeVar("Class", bound=type)
-_EXPLAINED = (BadOption, BadPosition, DataLost, KafkaError, ClientError, ExecutorDiffers)
+_EXPLAINED = (
+    BadOption,
+    BadPosition,
+    DataLost,
+    KafkaError,
+    ClientError,
+    TransactionError,
+    ExecutorDiffers,
+)
 _EXPECTED = (ValueError, *_EXPLAINED)
 _HIDE = "SPARK_HIDE_TRACEBACK"  # read by PySpark's worker when it reports an exception
 
