@@ -41,6 +41,14 @@ Spark jobs run on `local[2]`, each in a process of its own, which has done the s
 topic before its time begins. Sawlog's are its source and its landing (Delta tables, dead letters,
 exactly once) on PySpark 4.3; beside them stands Spark 4.0.0's own Kafka connector, the newest that
 could be fetched, reading the same records from Apache Kafka into Parquet. Three rounds at most.
+Lakes of other kinds stand beside the directory: an S3 server (versitygw) that keeps objects as
+files on the same disk, and Iceberg tables with the embedded catalog.
+
+A landing from a cold start is a process of `sawlog pipeline run --once`, measured from its start to
+its first commit and to its end, with the CPU and memory of its JVM and its workers. The keyed table
+is loaded first; its changes per second count from the first commit of changes to the last. Beside
+it, Spark 4.0.0 with its Kafka connector and delta-spark 4.2.0 reads the same batches from the same
+broker, keeps the last record of each key and merges them with MERGE into a table with its defaults.
 
 The rows of three brokers have three replicas of every partition. Kafka's nodes are broker and
 controller in one, with a heap of 1 GB each; Sawlog's brokers have one ZooKeeper with a heap of
@@ -48,6 +56,13 @@ controller in one, with a heap of 1 GB each; Sawlog's brokers have one ZooKeeper
 the last replica has the last record, also with `acks=1`. With `flush.policy=os` Sawlog acknowledges
 as Kafka does, before anything is on a disk; with its default a record is on three of them, which
 are one disk here. A lost broker is noticed after a session of 6 s in both.
+
+The rows of transactions run on one broker, with `acks=all`. `ProducerPerformance` commits after
+100 and after 1,000 ms. The rows of small transactions commit one record after another; the log must
+then have one record and one marker of each. A latency is the time from the due start of a
+transaction to the arrival of each of its records at a consumer with `read_committed`. With
+`flush.policy=os` Sawlog acknowledges from the page cache as Kafka does; by default each step of a
+commit is on the disk.
 
 After a fault, the rows of twelve partitions have the longest time in which one of them acknowledged
 nothing, until all have acknowledged a record that was sent after the fault. The client is the same,

@@ -20,6 +20,8 @@ from bench.spark_jobs import rows_in
 from bench.spark_topics import broken_of
 from bench.workloads import Metric, Workload
 from sawlog.pipeline.delta.table import Table
+from tools import spark_connector
+from tools.spark_connector import ConnectorUnavailable
 
 LOOK_S = 0.1
 TIMEOUT_S = 900.0
@@ -27,6 +29,8 @@ SETTLE_S = 30.0
 IDLE_S = 60.0
 MASTER = "local[2,4]"
 FORMATS = {"tables-100": "raw", "cold-100k": "json"}
+MOST_ROUNDS = 3
+DELTA_SPARK = "delta-spark"
 
 Listener = Callable[[str, Measured | None], None]
 
@@ -62,21 +66,46 @@ class ProcessTree:
 def measure(
     works: Sequence[Workload],
     directory: Path,
+    rounds: int,
     listener: Listener,
-    keep: Callable[[str, Measured], None],
+    keep: Callable[[str, str, Measured], None],
 ) -> None:
-    """Run each workload once, on a broker of its own."""
+    """Run each workload in every round, on a broker of its own; many tables only once."""
     for work in works:
-        listener(work.name, None)
-        place = directory / work.name
-        broker = brokers.start(Name.SAWLOG, place / "broker")
-        try:
-            measured = (land_upserts if work.name == "upsert" else run)(work, broker, place)
-        finally:
-            broker.server.stop()
-            shutil.rmtree(place, ignore_errors=True)
-        keep(work.name, measured)
-        listener(work.name, measured)
+        has_spark = work.name == "upsert" and _has_delta_spark(listener)
+        for number in range(rounds_of(work, rounds)):
+            step = f"round {number + 1}: {work.name}"
+            listener(step, None)
+            place = directory / work.name
+            broker = brokers.start(Name.SAWLOG, place / "broker")
+            try:
+                measured = (land_upserts if work.name == "upsert" else run)(work, broker, place)
+                keep(work.name, Name.SAWLOG, measured)
+                listener(step, measured)
+                if has_spark:
+                    listener(f"{step}, {DELTA_SPARK}", None)
+                    merged = upserts.merge_with_spark(
+                        broker.bootstrap, work.records, work.partitions, place / "merged"
+                    )
+                    keep(work.name, DELTA_SPARK, merged)
+                    listener(f"{step}, {DELTA_SPARK}", merged)
+            finally:
+                broker.server.stop()
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def rounds_of(work: Workload, rounds: int) -> int:
+    return 1 if work.name == "tables-100" else min(rounds, MOST_ROUNDS)
+
+
+def _has_delta_spark(listener: Listener) -> bool:
+    listener("Spark and delta-spark are made ready", None)
+    try:
+        spark_connector.prepare_delta()
+    except ConnectorUnavailable as missing:
+        listener(f"without delta-spark: {missing}", None)
+        return False
+    return True
 
 
 def run(work: Workload, broker: Broker, directory: Path) -> Measured:

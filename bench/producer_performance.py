@@ -50,8 +50,11 @@ def produce(
     properties: Mapping[str, str],
     records_per_s: int = -1,
     warmup_records: int = 0,
+    transactional_id: str = "",
+    transaction_ms: int = 0,
 ) -> tuple[Summary, Finished]:
-    """Send `records` after `warmup_records`; without a rate, at full speed."""
+    """Send `records` after `warmup_records`; without a rate, at full speed. With a transactional
+    id, a transaction is committed every `transaction_ms`."""
     command = java_command(
         CLASS, "--bootstrap-server", bootstrap, "--topic", topic, options=OPTIONS
     )
@@ -59,6 +62,9 @@ def produce(
     command += ["--record-size", str(record_bytes), "--throughput", str(records_per_s)]
     if warmup_records:
         command += ["--warmup-records", str(warmup_records)]
+    if transactional_id:
+        command += ["--transactional-id", transactional_id]
+        command += ["--transaction-duration-ms", str(transaction_ms)]
     command += ["--command-property", *(f"{key}={value}" for key, value in properties.items())]
     finished = run_to_end(command, TIMEOUT_S)
     if failures := _failures(finished.output):

@@ -16,6 +16,7 @@ from typing import TypeVar
 from bench import (
     brokers,
     clusters,
+    lakes,
     many_tables,
     outages,
     pipeline,
@@ -23,6 +24,7 @@ from bench import (
     replication,
     restarts,
     runs,
+    transactions,
     upkeep,
 )
 from bench.brokers import Broker, Name
@@ -47,6 +49,7 @@ WARMUP_SHARE = {
 }
 UPKEEP_WARMUP_SHARE = {"compaction-100": 0.5}
 REPLICATION_WARMUP_SHARE = {"replicated-1": 0.6, "replicated-all": 0.6}
+TRANSACTION_WARMUP_SHARE = {"transactions-100": 0.6, "transaction-commits": 0.5}
 MAX_PARTITION_ROUNDS = 3
 
 
@@ -87,6 +90,11 @@ class Plan:
         works = self.of(Kind.COLD_LANDING) if Name.SAWLOG in self.names else []
         return [workload.scaled(self.factor) for workload in works]
 
+    @property
+    def lakes(self) -> list[Workload]:
+        works = self.of(Kind.LAKES) if Name.SAWLOG in self.names else []
+        return [workload.scaled(self.factor) for workload in works]
+
     def replicated(self, policy: str) -> list[Workload]:
         """The rows of one flush policy that run against one cluster, round after round."""
         works = [
@@ -95,6 +103,14 @@ class Plan:
             if workload.flush_policy == policy
         ]
         return [work for work in works if work.kind is not Kind.REPLICATED_PARTITIONS]
+
+    def transactional(self, policy: str) -> list[Workload]:
+        """The rows of one flush policy that run on one broker, round after round."""
+        return [
+            workload.scaled(self.factor)
+            for workload in self.of(*transactions.LOADS)
+            if workload.flush_policy == policy
+        ]
 
     @property
     def failovers(self) -> list[Workload]:
@@ -119,13 +135,20 @@ class Plan:
             if works := self.replicated(policy):
                 rows += len(works)
                 warmups += len(REPLICATION_WARMUP_SHARE) if self.warmup_factor else 0
+        for policy in transactions.POLICIES:
+            if works := self.transactional(policy):
+                rows += len(works)
+                warmups += len(TRANSACTION_WARMUP_SHARE) if self.warmup_factor else 0
         rows += len(self.failovers)
         per_broker = starts + warmups + self.rounds * rows
         per_broker += self.partition_rounds * len(self.of(Kind.REPLICATED_PARTITIONS))
         restarts = sum(len(self.restarted(workload)) for workload in self.of(Kind.RESTART))
         reads = self.rounds * len(readers.READERS) * len(self.reads)
         jobs = pipeline.rounds_of(self.rounds) * len(self.pipelines) * len(self.names)
-        jobs += len(self.cold_landings)
+        for work in self.cold_landings:
+            sides = 2 if work.name == "upsert" else 1  # also Spark's MERGE
+            jobs += sides * many_tables.rounds_of(work, self.rounds)
+        jobs += pipeline.rounds_of(self.rounds) * len(lakes.TITLES) * len(self.lakes)
         return per_broker * len(self.names) + restarts + reads + jobs
 
 
@@ -159,6 +182,8 @@ def compare(plan: Plan, results: Results, listener: Listener) -> None:
             _measure_reads(plan, workload, results, listener)
         if plan.pipelines:
             _measure_pipelines(plan, results, listener)
+        for workload in plan.lakes:
+            _measure_lakes(plan, workload, results, listener)
         if plan.cold_landings:
             _measure_cold_landings(plan, results, listener)
         for workload in plan.of(Kind.RESTART):
@@ -170,6 +195,11 @@ def compare(plan: Plan, results: Results, listener: Listener) -> None:
                     run = replication.run
                     _warm_up(plan, REPLICATION_WARMUP_SHARE, run, clustered, listener)
                     _measure_rounds(plan, works, run, clustered, results, listener)
+        for policy in transactions.POLICIES:
+            if works := plan.transactional(policy):
+                with _running(plan, {"flush.policy": policy}) as started:
+                    _warm_up(plan, TRANSACTION_WARMUP_SHARE, transactions.run, started, listener)
+                    _measure_rounds(plan, works, transactions.run, started, results, listener)
         for workload in plan.of(Kind.REPLICATED_PARTITIONS):
             _measure_partitions(plan, workload, results, listener)
         if works := plan.failovers:
@@ -322,13 +352,26 @@ def _measure_pipelines(plan: Plan, results: Results, listener: Listener) -> None
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def _measure_lakes(plan: Plan, workload: Workload, results: Results, listener: Listener) -> None:
+    wait_for_calm(plan.patience_s)
+
+    def keep(lake: str, measured: runs.Measured) -> None:
+        _keep(results, workload.name, lake, measured)
+
+    directory = plan.directory / workload.name
+    try:
+        lakes.measure(workload, directory, plan.rounds, listener, keep)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 def _measure_cold_landings(plan: Plan, results: Results, listener: Listener) -> None:
     wait_for_calm(plan.patience_s)
 
-    def keep(workload: str, measured: runs.Measured) -> None:
-        _keep(results, workload, Name.SAWLOG, measured)
+    def keep(workload: str, name: str, measured: runs.Measured) -> None:
+        _keep(results, workload, name, measured)
 
-    many_tables.measure(plan.cold_landings, plan.directory, listener, keep)
+    many_tables.measure(plan.cold_landings, plan.directory, plan.rounds, listener, keep)
 
 
 def _measure_restart(

@@ -18,10 +18,12 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from bench.spark_topics import SCHEMA, broken_of
-from sawlog.pipeline.landing.configuration.pipeline_config import DEAD_SUFFIX, PipelineConfig
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.landing.configuration.pipeline_config import PipelineConfig
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
 from sawlog.pipeline.landing.driver.driver_records import RunState
 from sawlog.pipeline.landing.driver.events import LandedBatch
+from sawlog.pipeline.landing.driver.landed_tables import open_table
 from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
 from sawlog.pipeline.landing.driver.spark_session import session
 from sawlog.pipeline.landing.failures import LandingFailure
@@ -32,7 +34,7 @@ MASTER = "local[2]"
 PIPELINE = """\
 brokers: {bootstrap}
 lake: {lake}
-spark:
+{lake_settings}spark:
   spark.driver.memory: 2g
 tables:
   landed:
@@ -152,8 +154,9 @@ def land(spark: SparkSession, pipeline: PipelineConfig, records: int, broken: in
     if failures:
         raise SystemExit("\n".join([*failures, *events.messages]))
     (table,) = pipeline.landed
-    check("landed", rows_in(table.path), records - broken)
-    check("put aside", rows_in(table.path + DEAD_SUFFIX), broken)
+    check("landed", open_table(table).detail().rows, records - broken)
+    dead = Table.open(table.dead_path) if Table.exists(table.dead_path) else None
+    check("put aside", 0 if dead is None else dead.detail().rows, broken)
 
 
 def rows_in(path: str) -> int:
@@ -168,11 +171,19 @@ def check(what: str, found: int, expected: int) -> None:
         raise SystemExit(f"{found} records were {what}, expected {expected}")
 
 
-def pipeline_of(work: str, bootstrap: str, topic: str, directory: Path) -> PipelineConfig:
-    kind = work.removeprefix("land-")
-    lake = directory / f"lake-{topic}"
+def pipeline_of(given: argparse.Namespace, topic: str, directory: Path) -> PipelineConfig:
+    kind = given.work.removeprefix("land-")
+    settings = ""
+    if given.lake_options:
+        settings += f"lake_options: {given.lake_options}\n"
+    if given.table_format != "delta":
+        settings += f"table_format: {given.table_format}\n"
     content = PIPELINE.format(
-        bootstrap=bootstrap, lake=lake, topic=topic, format=FORMATS.get(kind, FORMATS["raw"])
+        bootstrap=given.bootstrap,
+        lake=f"{given.lake or directory}/lake-{topic}",
+        lake_settings=settings,
+        topic=topic,
+        format=FORMATS.get(kind, FORMATS["raw"]),
     )
     return parse_pipeline(os.fspath(directory / "bench.yaml"), content)
 
@@ -181,7 +192,7 @@ def run(given: argparse.Namespace) -> dict[str, float]:
     directory = Path(given.directory)
     directory.mkdir(parents=True, exist_ok=True)
     topics = ((given.warm_topic, given.warm_records), (given.topic, given.records))
-    first = pipeline_of(given.work, given.bootstrap, given.topic, directory)
+    first = pipeline_of(given, given.topic, directory)
     elapsed_s = 0.0
     with session(first, MASTER) as spark:
         for topic, records in topics:
@@ -190,7 +201,7 @@ def run(given: argparse.Namespace) -> dict[str, float]:
                 if given.work == "aggregate":
                     aggregate(spark, given.bootstrap, topic, records)
                 else:
-                    pipeline = pipeline_of(given.work, given.bootstrap, topic, directory)
+                    pipeline = pipeline_of(given, topic, directory)
                     broken = broken_of(records) if given.work == "land-json" else 0
                     land(spark, pipeline, records, broken)
                 elapsed_s = time.monotonic() - began
@@ -202,7 +213,7 @@ def run(given: argparse.Namespace) -> dict[str, float]:
     }
 
 
-def main(arguments: list[str]) -> int:
+def arguments(given: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.spark_jobs")
     parser.add_argument("work", choices=("aggregate", "land-raw", "land-json"))
     parser.add_argument("bootstrap")
@@ -211,7 +222,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("topic")
     parser.add_argument("records", type=int)
     parser.add_argument("directory")
-    print(json.dumps(run(parser.parse_args(arguments))))
+    parser.add_argument("--lake", help="the lake, instead of a part of the directory")
+    parser.add_argument("--lake-options", help="as JSON")
+    parser.add_argument("--table-format", choices=("delta", "iceberg"), default="delta")
+    return parser.parse_args(given)
+
+
+def main(given: list[str]) -> int:
+    print(json.dumps(run(arguments(given))))
     return 0
 
 

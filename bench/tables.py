@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bench import readers
+from bench import lakes, many_tables, readers
 from bench.brokers import Name
 from bench.results import Results
 from bench.workloads import Kind, Metric, Target, Workload
@@ -64,13 +64,32 @@ def sections(results: Results) -> list[Section]:
         _section(results, OTHERS_TITLE, [*loads, *rebalances, *commits, *paced], Metric.OTHERS_CPU),
         _section(results, PIPELINE_TITLE, pipelines, Metric.RATE),
         _memory(results, pipelines),
+        *(_lakes(results, work) for work in results.of(Kind.LAKES)),
         _cold_landings(results),
         *(_readers(results, work) for work in results.of(Kind.READ)),
         _starts(results),
         _restarts(results),
+        *_transactions(results),
         *_clusters(results),
     ]
     return [section for section in made if section.rows]
+
+
+def _transactions(results: Results) -> list[Section]:
+    """The tables of transactional producers on one broker."""
+    sent = results.of(Kind.TRANSACTIONAL_PRODUCE)
+    commits = results.of(Kind.TRANSACTION_COMMIT_JAVA, Kind.TRANSACTION_COMMIT_LIBRDKAFKA)
+    paced = results.of(Kind.TRANSACTION_LATENCY)
+    latency = "Transactions: from their start to a read_committed consumer"
+    tables = (
+        ("Transactions: throughput of ProducerPerformance, records/s", sent, Metric.RATE),
+        ("Transactions: commits/s of one producer", commits, Metric.RATE),
+        (f"{latency}, median, ms", paced, Metric.P50),
+        (f"{latency}, 99th percentile, ms", paced, Metric.P99),
+        ("Transactions: CPU of the broker, s", [*sent, *commits, *paced], Metric.BROKER_CPU),
+        ("Transactions: CPU of the client, s", [*sent, *commits, *paced], Metric.CLIENT_CPU),
+    )
+    return [_section(results, title, works, metric) for title, works, metric in tables]
 
 
 def _clusters(results: Results) -> list[Section]:
@@ -190,6 +209,24 @@ def _memory(results: Results, works: list[Workload]) -> Section:
     return Section("Peak memory of Spark's Python workers for Sawlog, MB", columns, rows)
 
 
+LAKE_COLUMNS = ("lake", "records/s", "ratio to a directory", "largest Python worker, MB")
+
+
+def _lakes(results: Results, work: Workload) -> Section:
+    """The comparison of lakes."""
+    rows = tuple(
+        (
+            title,
+            _with_spread(results, work, kind, Metric.RATE),
+            ratio(lakes.ratio(results, work, kind)),
+            number(results.median(work.name, kind, Metric.WORKER_PEAK)),
+        )
+        for kind, title in lakes.TITLES.items()
+        if results.all(work.name, kind, Metric.RATE)
+    )
+    return Section(f"Landing by kind of lake, local[2]: {work.title}", LAKE_COLUMNS, rows)
+
+
 COLD_TITLE = "Landing from a cold start: `sawlog pipeline run --once`, local[2], all its processes"
 COLD_METRICS = {
     Metric.FIRST_ROWS: "first rows committed, s",
@@ -206,7 +243,8 @@ def _cold_landings(results: Results) -> Section:
     rows = tuple(
         (
             f"{work.title}: {title}",
-            number(results.median(work.name, Name.SAWLOG, metric)),
+            number(results.median(work.name, many_tables.DELTA_SPARK, metric)),
+            _with_spread(results, work, Name.SAWLOG, metric),
             bound(target) if target else "",
             word(results.verdict(work.name, target).reached) if target else "",
         )
@@ -215,7 +253,8 @@ def _cold_landings(results: Results) -> Section:
         if results.all(work.name, Name.SAWLOG, metric)
         for target in [next((each for each in work.targets if each.metric is metric), None)]
     )
-    return Section(COLD_TITLE, ("work", "Sawlog", "target", "reached"), rows)
+    columns = ("work", "Spark with delta-spark's MERGE", "Sawlog", "target", "reached")
+    return Section(COLD_TITLE, columns, rows)
 
 
 def _restart(results: Results, work: Workload, metric: Metric) -> tuple[str, ...]:

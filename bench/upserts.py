@@ -1,20 +1,25 @@
 """A keyed table of a million rows, and batches that change one row in a hundred, at random.
 
 The table is loaded first. Then all changes are in the topic, and a run lands them batch by batch.
+Spark with delta-spark reads the same topic, in the same batches, into a table of its own with MERGE
+(`bench.merge_jobs`), if its jars can be fetched.
 """
 
 import json
+import os
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from bench.process import ChildFailed
-from bench.runs import Measured
+from bench.process import ChildFailed, run_to_end
+from bench.runs import CLIENT_TIMEOUT_S, ROOT, Measured
 from bench.workloads import Metric
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.producer.producer import Producer
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.table import Table
+from tools import spark_connector
 
 BATCHES = 10
 ONE_IN = 100
@@ -66,14 +71,54 @@ def pipeline_text(bootstrap: str, batch_rows: int) -> str:
     )
 
 
+def last_changes(keys: int) -> dict[int, int]:
+    """The last change of every key."""
+    last = dict.fromkeys(range(keys), 0)
+    for key, text in changes(keys):
+        last[key] = json.loads(text)["change"]
+    return last
+
+
+def batch_ends(keys: int, partitions: int) -> list[list[int]]:
+    """The end offset of each partition after the load, and after each batch of changes."""
+    ends = [[len(range(index, keys, partitions)) for index in range(partitions)]]
+    changed = [key % partitions for key, _ in changes(keys)]
+    size = len(changed) // BATCHES
+    for batch in range(BATCHES):
+        counts = Counter(changed[batch * size : (batch + 1) * size])
+        ends.append([end + counts[index] for index, end in enumerate(ends[-1])])
+    return ends
+
+
+def merge_with_spark(bootstrap: str, keys: int, partitions: int, path: Path) -> Measured:
+    """Merge the same batches with Spark and delta-spark. The environment is prepared."""
+    job = {
+        "bootstrap": bootstrap,
+        "topic": TOPIC,
+        "schema": SCHEMA,
+        "path": os.fspath(path),
+        "ends": batch_ends(keys, partitions),
+        "rows": keys,
+        "sum": sum(last_changes(keys).values()),
+    }
+    jars = [*spark_connector.jars(), *spark_connector.delta_jars()]
+    command = [os.fspath(spark_connector.python()), "-P", os.fspath(ROOT / "bench/merge_jobs.py")]
+    command += [",".join(map(os.fspath, jars)), json.dumps(job)]
+    client = run_to_end(command, CLIENT_TIMEOUT_S, cwd=ROOT)
+    result = json.loads(client.output.splitlines()[-1])
+    if result["commits"] != BATCHES:
+        raise ChildFailed(f"{result['commits']} commits instead of {BATCHES}")
+    batch_rows = keys // ONE_IN
+    changed_bytes = batch_rows * BATCHES * result["size_bytes"] / keys
+    return {
+        Metric.RATE: batch_rows * (BATCHES - 1) / result["elapsed_s"],
+        Metric.WRITTEN: result["added_bytes"] / changed_bytes,
+    }
+
+
 def check(path: Path, keys: int) -> None:
     """The table has every key once, with its last change."""
-    expected = dict.fromkeys(range(keys), 0)
-    source = random.Random(2012)
-    for change in range(1, BATCHES + 1):
-        for key in source.sample(range(keys), keys // ONE_IN):
-            expected[key] = change
-            value(source, key, change)
+    expected = last_changes(keys)
     table = Table.open(path)
     found: dict[int, int] = {}
     for file in table.files():

@@ -66,6 +66,7 @@ class Kind(StrEnum):
     PACE_TOPIC_DELETION = "pace beside the deletion of a topic"
     PIPELINE = "pipeline on Spark"
     COLD_LANDING = "landing from a cold start"
+    LAKES = "landing in lakes of different kinds"
     START = "start"
     RESTART = "restart"
     REPLICATED_PRODUCE = "replicated produce"
@@ -73,6 +74,10 @@ class Kind(StrEnum):
     CATCH_UP = "catch-up of a follower"
     REPLICATED_PARTITIONS = "many replicated partitions"
     FAILOVER = "failover"
+    TRANSACTIONAL_PRODUCE = "produce in transactions"
+    TRANSACTION_COMMIT_LIBRDKAFKA = "small transactions with librdkafka"
+    TRANSACTION_COMMIT_JAVA = "small transactions with the Java client"
+    TRANSACTION_LATENCY = "latency under read_committed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,7 @@ class Workload:
     rebalances: int = 0
     beside_kafka: bool = True
     flush_policy: str = ""
+    transaction_ms: int = 0
 
     def scaled(self, factor: float) -> "Workload":
         return replace(
@@ -210,6 +216,65 @@ def _failover(name: str, title: str, most_s: float) -> Workload:
         partitions=12,
         targets=(Target(Metric.OUTAGE, 1.0), Target(Metric.OUTAGE, most_s, absolute=True)),
         flush_policy="commit",
+    )
+
+
+TRANSACTIONS_PER_S = 20
+
+
+def _transactional(policy: str, name: str, kind: Kind, title: str, **fields: Any) -> Workload:
+    """A row of one broker. The target is for Kafka's way of flushing, none."""
+    is_durable = policy == "commit"
+    is_commit = kind in (Kind.TRANSACTION_COMMIT_JAVA, Kind.TRANSACTION_COMMIT_LIBRDKAFKA)
+    reached = (Target(Metric.RATE, 1.0, at_least=True),) if is_commit else ()
+    return Workload(
+        f"{name}-durable" if is_durable else name,
+        f"{title}, {'Sawlog flushing' if is_durable else IN_PAGE_CACHE}",
+        kind,
+        targets=() if is_durable else reached,
+        flush_policy=policy,
+        **fields,
+    )
+
+
+def _transactional_rows(policy: str) -> tuple[Workload, ...]:
+    return (
+        *(
+            _transactional(
+                policy,
+                f"transactions-{duration_ms}",
+                Kind.TRANSACTIONAL_PRODUCE,
+                f"100 B, 6 partitions, 64 KB batches, a commit every {duration_ms:,} ms",
+                records=3_000_000,
+                properties={"acks": "all", **LARGE_BATCHES},
+                transaction_ms=duration_ms,
+            )
+            for duration_ms in (100, 1_000)
+        ),
+        _transactional(
+            policy,
+            "transaction-commits-java",
+            Kind.TRANSACTION_COMMIT_JAVA,
+            "one record a transaction, one Java producer (transaction.version 2)",
+            records=2_000,
+            partitions=1,
+        ),
+        _transactional(
+            policy,
+            "transaction-commits",
+            Kind.TRANSACTION_COMMIT_LIBRDKAFKA,
+            "one record a transaction, one librdkafka producer (AddPartitionsToTxn)",
+            records=2_000,
+            partitions=1,
+        ),
+        _transactional(
+            policy,
+            "transaction-latency",
+            Kind.TRANSACTION_LATENCY,
+            f"{TRANSACTIONS_PER_S} transactions/s of 10 records, librdkafka",
+            records=200,
+            partitions=1,
+        ),
     )
 
 
@@ -364,6 +429,13 @@ WORKLOADS = (
         targets=(Target(Metric.RATE, 1.5, at_least=True),),
     ),
     Workload(
+        "lakes",
+        "JSON of 100 B, 1 % broken, 6 partitions, into a table and its dead letters",
+        Kind.LAKES,
+        records=5_000_000,
+        beside_kafka=False,
+    ),
+    Workload(
         "tables-100",
         "100 topics of 1,000 opaque values of 100 B into 100 tables",
         Kind.COLD_LANDING,
@@ -453,6 +525,8 @@ WORKLOADS = (
         ),
         flush_policy="os",
     ),
+    *_transactional_rows("os"),
+    *_transactional_rows("commit"),
     _failover("kill", "a broker killed", SESSION_S + 2.0),
     _failover("kill-all", "all brokers killed and started at once", SESSION_S + 3.0),
     _failover("sigterm", "SIGTERM of a broker", 0.5),
