@@ -32,6 +32,7 @@ class GatedRequest:
     api_key: int
     frame: bytes
     port: int  # of the client's end of the connection
+    gate_port: int
 
     def is_a(self, kind: type[Message], name: str = "") -> bool:
         """Whether it is a request of this kind that contains this name."""
@@ -39,11 +40,15 @@ class GatedRequest:
 
     @property
     def senders(self) -> list[psutil.Process]:
-        """The processes that have the client's end of the connection."""
+        """The processes that have the client's end of the connection.
+
+        Both ports identify it: a connection to another server may have the same local port.
+        """
         pids = {
             connection.pid
             for connection in psutil.net_connections("tcp4")
-            if connection.laddr and connection.laddr.port == self.port
+            if connection.raddr
+            and (connection.laddr.port, connection.raddr.port) == (self.port, self.gate_port)
         }
         return [psutil.Process(pid) for pid in pids - {None, os.getpid()}]
 
@@ -85,7 +90,7 @@ class RequestGate:
             while length := _received(near, _LENGTH.size):
                 frame = _received(near, _LENGTH.unpack(length)[0])
                 api_key, _ = _HEAD.unpack_from(frame)
-                if not self.script(GatedRequest(api_key, frame, port)):
+                if not self.script(GatedRequest(api_key, frame, port, self.port)):
                     return
                 far.sendall(length + frame)
 
