@@ -43,7 +43,12 @@ GUARD_S = 240.0
 REQUEST_MS = 1_000
 OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - the name that librdkafka gives it
 NOT_CREATED = (KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.REQUEST_TIMED_OUT)
-UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - likewise
+NOT_FOUND_YET = (
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - likewise
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+)
+"""A broker that has reached ZooKeeper again, but not read it, has old metadata; librdkafka asks the
+leader of the first metadata that it gets, and does not look for another one."""
 NOT_NEEDED = KafkaError.ELECTION_NOT_NEEDED
 QUICK = {
     "log_level": 0,
@@ -309,15 +314,15 @@ def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
 
 
 def end_offset(consumer: Consumer, place: TopicPartition) -> int:
-    """The high watermark. Soon after a fault a new librdkafka consumer may call a partition unknown
-    though it exists, so that answer is not the last word."""
+    """The high watermark. Soon after a fault a new librdkafka consumer may not find a partition or
+    its leader, so such an answer is not the last word."""
     found: list[int] = []
 
     def is_known() -> bool:
         try:
             found.append(consumer.get_watermark_offsets(place, GUARD_S)[1])
         except KafkaException as error:
-            if error.args[0].code() != UNKNOWN_PARTITION:
+            if error.args[0].code() not in NOT_FOUND_YET:
                 raise
         return bool(found)
 
