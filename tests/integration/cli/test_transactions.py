@@ -1,7 +1,6 @@
 """`sawlog transactions` and `sawlog consume --isolation` on a running broker."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -29,17 +28,6 @@ _OLD_PRODUCE_VERSION = 11
 def bootstrap(request: pytest.FixtureRequest, shared_brokers: SharedBrokers) -> str:
     """A broker that lets old producers write without a transaction at the coordinator."""
     return shared_brokers.get(request.param, UNVERIFIED).bootstrap
-
-
-@pytest.fixture
-def sawlog(
-    bootstrap: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Sawlog:
-    monkeypatch.setenv("SAWLOG_BOOTSTRAP", bootstrap)
-    return Sawlog(capsys, tmp_path)
 
 
 @pytest.fixture
