@@ -75,6 +75,11 @@ class Subscription:
         """The end offsets; the last stable offsets if only committed records are read."""
         return self._ask(dict.fromkeys(partitions, LATEST))
 
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The end offsets, those of uncommitted records included."""
+        found = list_offsets(self._cluster, dict.fromkeys(partitions, LATEST))
+        return {partition: entry.offset for partition, entry in sorted(found.items())}
+
     def resolve(
         self, where: Where, *, is_start: bool, late_start_is_latest: bool = False
     ) -> Offsets:

@@ -38,6 +38,7 @@ class TopicOffsets(Protocol):
     def invalidate(self) -> None: ...
     def earliest(self, partitions: list[TopicPartition]) -> Offsets: ...
     def latest(self, partitions: list[TopicPartition]) -> Offsets: ...
+    def log_ends(self, partitions: list[TopicPartition]) -> Offsets: ...
 
 
 class OffsetCommits(Protocol):
@@ -137,7 +138,7 @@ class Stream:
         for attempt in range(1, self._options.offset_tries + 1):
             ends = self._ends()
             gone = [partition for partition in read_to if partition not in ends]
-            shrunk = [p for p, offset in read_to.items() if p in ends and ends[p] < offset]
+            shrunk = self._shrunk(read_to, ends)
             if not gone and not shrunk:
                 break
             if attempt < self._options.offset_tries:
@@ -155,7 +156,21 @@ class Stream:
                 f" {_shown(read_to, shrunk)}: it was cut, or deleted and created again"
             )
         starts |= self._topics.earliest([*new, *shrunk])
+        held_back = {p: starts[p] for p in read_to if p in ends and p not in shrunk}
+        ends = {p: max(end, held_back.get(p, end)) for p, end in ends.items()}
         return ends, {partition: min(starts[partition], ends[partition]) for partition in ends}
+
+    def _shrunk(self, read_to: Offsets, ends: Offsets) -> list[TopicPartition]:
+        """Return the partitions whose log ends before the offset that was read.
+
+        An open transaction holds back `ends` only: the stream was read_uncommitted before, or
+        starts at an offset after the beginning of the transaction.
+        """
+        before = [p for p, offset in read_to.items() if p in ends and ends[p] < offset]
+        if not before:
+            return []
+        log_ends = self._topics.log_ends(before)
+        return [partition for partition in before if log_ends[partition] < read_to[partition]]
 
     def _ends(self) -> Offsets:
         if self._target is not None:

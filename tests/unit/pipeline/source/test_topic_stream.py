@@ -26,6 +26,7 @@ class FakeTopics:
     def __init__(self, **ends: int) -> None:
         self.ends: Offsets = {partition_of("logs", int(name[1:])): at for name, at in ends.items()}
         self.firsts: Offsets = {}
+        self.uncommitted: Offsets = {}
 
     def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]:
         return sorted(self.ends)
@@ -38,6 +39,9 @@ class FakeTopics:
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return {partition: self.ends[partition] for partition in partitions}
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return self.latest(partitions) | self.uncommitted
 
 
 class World:
@@ -228,6 +232,18 @@ def test_with_loss_allowed_a_recreated_topic_is_read_from_its_start() -> None:
     end = world.latest(start)
     assert world.stream.ranges(start, end) == [OffsetRange(A, 0, 3)]
     assert world.latest(end) == end
+
+
+@pytest.mark.parametrize("fail_on_loss", ["true", "false"])
+def test_an_open_transaction_before_the_offset_that_was_read_is_no_loss(fail_on_loss: str) -> None:
+    world = World(FakeTopics(p0=5), failOnDataLoss=fail_on_loss)
+    start = world.latest(world.initial())
+    world.topics.ends[A] = 3  # the last stable offset; the stream was read_uncommitted before
+    world.topics.uncommitted[A] = 8
+    assert world.latest(start) == start
+    world.topics.ends[A] = 8
+    end = world.latest(start)
+    assert world.stream.ranges(start, end) == [OffsetRange(A, 5, 8)]
 
 
 def test_a_stream_continues_from_offsets_of_sparks_connector() -> None:
