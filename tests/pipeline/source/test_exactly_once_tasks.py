@@ -11,12 +11,13 @@ import pytest
 from sawlog.client.admin.groups import GroupAdmin
 from sawlog.client.admin.transactions import TransactionAdmin
 from sawlog.client.consumer.consumer import AT_EARLIEST, Consumer
+from sawlog.client.errors import ErrorsByName
 from sawlog.client.net.cluster import NoSuchTopic
 from sawlog.client.net.coordinator_requests import Coordinators, CoordinatorType
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.producer.transaction_errors import TransactionFatal
 from sawlog.client.producer.transaction_requests import end_transaction
-from sawlog.core.errors import KafkaError
+from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.pipeline.sink.batch_markers import Refused, query_name, task_name
 from sawlog.pipeline.sink.exactly_once import (
     PreparedTransaction,
@@ -196,6 +197,23 @@ def test_a_rerun_with_fewer_tasks_is_exact_if_none_was_committed(query: Query) -
     assert query.committed() == ["a", "b", "c"]  # the driver has fenced tasks 1 and 2
 
 
+def test_a_batch_is_not_committed_if_other_tasks_cannot_be_fenced(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query.tasks(0, [["a"], ["b"]])
+    messages = query.tasks(0, [["a"]])
+
+    def describe(_: TransactionAdmin, names: Sequence[str]) -> tuple[dict[str, None], ErrorsByName]:
+        return {}, {names[0]: KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, names[0])}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TransactionAdmin, "describe", describe)
+        with pytest.raises(KafkaError, match=task_name(query.id, 1)):
+            query.commit(0, messages)
+    query.commit(0, messages)
+    assert query.committed() == ["a"]
+
+
 def test_a_rerun_with_more_tasks_is_refused_or_exact(query: Query) -> None:
     query.run(0, [["a"], ["b"]])
     with pytest.raises(Refused, match="committed by 2 tasks, and task 2 was not among them"):
@@ -238,6 +256,13 @@ def test_a_rolled_back_checkpoint_is_refused(query: Query) -> None:
         query.run(batch, [[value]])
     with pytest.raises(Refused, match="The checkpoint was rolled back"):
         query.task(1, 0, ["b"])
+    assert query.committed() == ["a", "b", "c"]
+
+
+def test_an_end_that_is_repeated_after_it_succeeded_is_no_failure(query: Query) -> None:
+    messages = query.tasks(0, [["a"], ["b"], ["c"]])
+    query.die_after(2, messages)  # the responses are lost
+    query.commit(0, messages)
     assert query.committed() == ["a", "b", "c"]
 
 

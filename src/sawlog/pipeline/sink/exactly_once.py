@@ -25,7 +25,7 @@ from sawlog.client.net.coordinator_requests import (
 from sawlog.client.net.metadata import Node
 from sawlog.client.producer.transaction_manager import TransactionManager
 from sawlog.client.producer.transaction_requests import OpenTransaction, end_transaction
-from sawlog.core.errors import KafkaError
+from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.pipeline.sink.batch_markers import (
     BatchMarkers,
     Decision,
@@ -163,7 +163,10 @@ def _fence_from(cluster: Cluster, query: str, first: int) -> None:
     number = first
     while True:
         name = task_name(query, number)
-        described, _ = admin.describe([name])
+        described, refused = admin.describe([name])
+        for error in refused.values():
+            if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise error  # the transaction may be open: it must not be committed any more
         found = described.get(name)
         if found is None or (number > first and found.state != _OPEN):
             return
