@@ -11,13 +11,14 @@ import pytest
 from sawlog.client.admin.groups import GroupAdmin
 from sawlog.client.admin.transactions import TransactionAdmin
 from sawlog.client.consumer.consumer import AT_EARLIEST, Consumer
-from sawlog.client.errors import ErrorsByName
+from sawlog.client.errors import ConnectionLost, ErrorsByName
 from sawlog.client.net.cluster import NoSuchTopic
 from sawlog.client.net.coordinator_requests import Coordinators, CoordinatorType
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.producer.transaction_errors import TransactionFatal
 from sawlog.client.producer.transaction_requests import end_transaction
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.pipeline.sink import exactly_once
 from sawlog.pipeline.sink.batch_markers import Refused, query_name, task_name
 from sawlog.pipeline.sink.exactly_once import (
     PreparedTransaction,
@@ -158,6 +159,41 @@ def test_a_retried_task_fences_the_first_attempt(query: Query) -> None:
     assert query.committed() == ["a"]
 
 
+def test_an_attempt_that_is_fenced_while_it_writes_says_so(query: Query) -> None:
+    rows = pa.RecordBatch.from_pydict({"value": pa.array(["a"], pa.string())})
+
+    def fenced_after_one() -> Iterator[pa.RecordBatch]:
+        yield rows
+        query.task(0, 0, ["a"])
+        yield rows
+
+    identity = TaskIdentity(query.id, 0, 0)
+    with pytest.raises(KafkaError, match=r"task 0 of batch 0 was not written.*Another attempt"):
+        prepare(query.cluster, query.options(), identity, fenced_after_one())
+
+
+def test_the_reason_of_a_failed_commit_is_that_of_the_broker(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = query.tasks(0, [["a"], ["b"]])
+    found: list[Exception] = [
+        KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ConnectionLost("connection lost"),
+    ]
+
+    def fail(*_: object, commits: bool) -> None:
+        raise found[0]
+
+    monkeypatch.setattr(exactly_once, "end_transaction", fail)
+    with pytest.raises(KafkaError, match=r"task 0 of batch 0 was not committed: no permission"):
+        query.commit(0, messages)
+    monkeypatch.setattr(query.cluster, "retry", lambda attempt, **_: attempt())
+    del found[0]
+    with pytest.raises(KafkaError, match=r"not known whether .* task 0 .* connection lost"):
+        query.commit(0, messages)
+    abort_batch(query.cluster, messages)  # does not hide the reason
+
+
 def test_a_zombie_task_of_an_older_batch_writes_nothing(query: Query) -> None:
     query.run(0, [["a"], ["b"]])
     messages = query.tasks(1, [["c"], ["d"]])
@@ -282,7 +318,8 @@ def test_the_marker_topic_must_exist(query: Query) -> None:
 
 
 def test_a_timeout_beyond_that_of_the_broker_is_refused(query: Query) -> None:
-    with pytest.raises(TransactionFatal, match="INVALID_TRANSACTION_TIMEOUT"):
+    reason = "'kafka.transaction.timeout.ms' is 1000000000, more than the brokers allow"
+    with pytest.raises(TransactionFatal, match=reason):
         query.task(0, 0, ["a"], kafka__transaction__timeout__ms="1000000000")
 
 

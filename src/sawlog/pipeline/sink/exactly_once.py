@@ -5,6 +5,7 @@ returns what the driver needs to end it. Whatever dies, a rerun of the batch fin
 which tasks are committed (`batch_markers`).
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from sawlog.client.admin.group_offsets import GroupMetadata
 from sawlog.client.admin.transactions import TransactionAdmin
+from sawlog.client.errors import UNANSWERED
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.connection import Connection
 from sawlog.client.net.coordinator_requests import (
@@ -23,6 +25,8 @@ from sawlog.client.net.coordinator_requests import (
     transaction_id_error,
 )
 from sawlog.client.net.metadata import Node
+from sawlog.client.net.retries import is_retriable
+from sawlog.client.producer.transaction_errors import TransactionError
 from sawlog.client.producer.transaction_manager import TransactionManager
 from sawlog.client.producer.transaction_requests import OpenTransaction, end_transaction
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -40,9 +44,23 @@ from sawlog.pipeline.sink.sink_options import ExactlyOnce, SinkOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_logger = logging.getLogger(__name__)
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
 _OPEN = "Ongoing"
+_ENDED_BY_OTHERS = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+_WHY_ENDED = (
+    "Another attempt of the task has begun, or the batch took longer than"
+    " 'kafka.transaction.timeout.ms'"
+)
+_RESTART = "restart the query to rerun the batch"  # Spark stops a query whose batch has failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +104,22 @@ def prepare(
     The transactional id is initialized before the marker is read: from then on no earlier attempt
     can be committed.
     """
+    try:
+        return _prepare(cluster, options, identity, batches)
+    except TransactionError as error:
+        raise type(error)(_task_failed(identity, options, error), error.code) from error
+    except KafkaError as error:
+        if error.code not in _ENDED_BY_OTHERS:
+            raise
+        raise KafkaError(error.code, _task_failed(identity, options, error)) from error
+
+
+def _prepare(
+    cluster: Cluster,
+    options: SinkOptions,
+    identity: TaskIdentity,
+    batches: Iterator["pa.RecordBatch"],
+) -> PreparedTransaction:
     from sawlog.pipeline.sink.row_digest import RowDigest  # needs pyarrow and numba
     from sawlog.pipeline.sink.topic_writer import TopicWriter
 
@@ -115,6 +149,25 @@ def prepare(
     return PreparedTransaction(identity, transactions.open_transaction, digest.text)
 
 
+def _task_failed(
+    identity: TaskIdentity, options: SinkOptions, error: KafkaError | TransactionError
+) -> str:
+    """Say why a task has failed, in the words of a Spark user instead of a producer's."""
+    timeout_ms = _required(options).transaction_timeout_ms
+    what = f"task {identity.task} of batch {identity.batch} was not written"
+    if error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+        return (
+            f"{what}: 'kafka.transaction.timeout.ms' is {timeout_ms}, more than the brokers allow"
+            f" ({error.code.name}); lower it, or raise 'transaction.max.timeout.ms' of the brokers"
+        )
+    if error.code in _ENDED_BY_OTHERS:
+        reason = f"{error.code.name}. {_WHY_ENDED} ({timeout_ms})"
+    else:
+        is_wrapped = isinstance(error, TransactionError) and error.__cause__ is not None
+        reason = str(error.__cause__ if is_wrapped else error)
+    return f"{what}: {reason}. If the query stops, {_RESTART}"
+
+
 def commit_batch(
     cluster: Cluster,
     options: SinkOptions,
@@ -141,20 +194,34 @@ def commit_batch(
         raise
     ends = _TransactionEnds(cluster)
     for each in prepared:
-        if each.transaction is not None:
+        if each.transaction is None:
+            continue
+        try:
             ends.end(each.transaction, each.identity, commits=True)
+        except UNANSWERED as error:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"it is not known whether the transaction of task {each.identity.task} of batch"
+                f" {batch} was committed: {error}; {_RESTART}, which finds out",
+            ) from error
     markers.record(batch, tasks)
 
 
 def abort_batch(cluster: Cluster, messages: Iterable[WriterCommitMessage | None]) -> None:
-    """Abort the transactions that are known; the coordinator aborts the others in time."""
+    """Abort the transactions that are known; the coordinator aborts the others in time.
+
+    Never fails: the reason why the batch is aborted must reach the user.
+    """
     ends = _TransactionEnds(cluster)
     for each in messages:
         if isinstance(each, PreparedTransaction) and each.transaction is not None:
             try:
                 ends.end(each.transaction, each.identity, commits=False)
-            except KafkaError:  # fenced: another attempt has aborted it
-                continue
+            except (KafkaError, *UNANSWERED) as error:
+                if is_retriable(error):
+                    _logger.warning("transactions stay open until they time out: %s", error)
+                    return  # each of the others would wait as long
+                continue  # it has ended already
 
 
 def _fence_from(cluster: Cluster, query: str, first: int) -> None:
@@ -196,11 +263,11 @@ class _TransactionEnds:
         _, refused = self._coordinators.send([name], send)
         for error in refused.values():
             done = "committed" if commits else "aborted"
+            is_ended = error.code in _ENDED_BY_OTHERS
             raise KafkaError(
                 error.code,
                 f"the transaction of task {identity.task} of batch {identity.batch} was not {done}:"
-                f" {error.code.name}. Another attempt of the task has begun, or the batch took"
-                " longer than 'kafka.transaction.timeout.ms'; rerun the batch",
+                f" {f'{error.code.name}. {_WHY_ENDED}' if is_ended else error}; {_RESTART}",
             ) from error
 
 

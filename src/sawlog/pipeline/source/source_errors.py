@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from sawlog.client.errors import ClientError
 from sawlog.client.producer.transaction_errors import TransactionError
 from sawlog.core.errors import KafkaError
+from sawlog.pipeline.sink.batch_markers import Refused
 from sawlog.pipeline.source.executor_check import ExecutorDiffers
 from sawlog.pipeline.source.option_values import BadOption
 from sawlog.pipeline.source.subscription import BadPosition
@@ -31,6 +32,7 @@ _EXPLAINED = (
     ClientError,
     TransactionError,
     ExecutorDiffers,
+    Refused,
 )
 _EXPECTED = (ValueError, *_EXPLAINED)
 _HIDE = "SPARK_HIDE_TRACEBACK"  # read by PySpark's worker when it reports an exception

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from sawlog.client.errors import NoBrokerReachable
+from sawlog.pipeline.sink.batch_markers import Refused
 from sawlog.pipeline.source import source_errors
 from sawlog.pipeline.source.option_values import BadOption
 from sawlog.pipeline.source.source_errors import SourceError, short_errors
@@ -37,7 +38,12 @@ def _in_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_in_worker")
 @pytest.mark.parametrize(
     "error",
-    [BadOption("no such option"), NoBrokerReachable("none answers"), DataLost("t-0 lost 3 to 4")],
+    [
+        BadOption("no such option"),
+        NoBrokerReachable("none answers"),
+        DataLost("t-0 lost 3 to 4"),
+        Refused("batch 5 is refused"),
+    ],
 )
 def test_an_expected_error_is_raised_without_its_traceback(
     error: Exception, capsys: pytest.CaptureFixture[str]
