@@ -270,6 +270,21 @@ def test_a_nondeterministic_query_is_refused(query: Query) -> None:
     assert query.committed() == ["a"]
 
 
+def test_a_rerun_for_another_topic_is_refused_after_the_first_commit(
+    query: Query, server: Server
+) -> None:
+    messages = query.tasks(0, [["a"], ["b"]])
+    query.die_after(1, messages)
+    first_topic = query.topic
+    with making(server.bootstrap) as topics:
+        query.topic = topics.create(unique("other-"), 2)
+        with pytest.raises(Refused, match="for the same topic"):
+            query.tasks(0, [["a"], ["b"]])
+    query.topic = first_topic
+    query.run(0, [["a"], ["b"]])
+    assert query.committed() == ["a", "b"]
+
+
 def test_a_batch_after_an_expired_record_is_refused(query: Query) -> None:
     query.run(0, [["a"]])
     query.run(1, [["b"]])

@@ -119,7 +119,7 @@ def check_digest(batch: int, task: int, marker: Marker, digest: str) -> None:
         raise Refused(
             f"batch {batch} is refused: task {task} has committed other rows than those of this"
             f" rerun (rows:digest {marker.digest}, now {digest}). The query must give the same rows"
-            " in the same partitions when a batch is rerun"
+            " in the same partitions, for the same topic, when a batch is rerun"
         )
 
 

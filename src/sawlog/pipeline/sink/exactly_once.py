@@ -130,7 +130,7 @@ def _prepare(
     transactions.init()
     marker, record = markers.read(identity.task)
     decision = decide(identity.batch, identity.task, marker, record)
-    digest = RowDigest()
+    digest = RowDigest(options.topic)
     if decision is Decision.VERIFY:
         assert marker is not None
         for batch in batches:

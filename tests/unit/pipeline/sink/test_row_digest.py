@@ -21,8 +21,8 @@ Row = tuple[object, ...]
 A: Row = ("t", b"k", b"v", [{"key": "h", "value": b"1"}], 0)
 
 
-def digest(*batches: list[Row]) -> str:
-    found = RowDigest()
+def digest(*batches: list[Row], topic: str | None = None) -> str:
+    found = RowDigest(topic)
     for rows in batches:
         dicts = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
         found.add(pa.RecordBatch.from_pylist(dicts, SCHEMA))
@@ -55,6 +55,14 @@ def test_the_order_and_the_split_into_batches_do_not_count() -> None:
 )
 def test_every_field_counts(other: Row) -> None:
     assert digest([A]) != digest([other])
+
+
+def test_the_topic_of_all_rows_counts_instead_of_theirs() -> None:
+    other: Row = ("u", *A[1:])
+    assert digest([A], topic="t") == digest([other], topic="t")
+    assert len({digest([A], topic=topic) for topic in ("t", "u", None)}) == 3
+    assert digest([A, A], topic="t") == digest([A], [A], topic="t")
+    assert digest([], topic="t") == digest([], topic="u")  # nothing was written
 
 
 def test_equal_rows_count_as_often_as_they_occur() -> None:
