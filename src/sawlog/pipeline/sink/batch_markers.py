@@ -15,6 +15,10 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.coordinator_requests import Coordinators
 from sawlog.client.net.leader_requests import partition_of
 
+_NEW_CHECKPOINT = (
+    "start the query with a new checkpoint, and with 'startingOffsets' where the last batch ended"
+)
+
 
 class Refused(ValueError):
     """The batch cannot be written exactly once; nothing of this attempt becomes visible."""
@@ -51,18 +55,18 @@ def check_record(batch: int, record: BatchRecord | None) -> None:
         raise Refused(
             f"batch {batch} is refused: no batch of this query is recorded as committed. The record"
             " has expired (offsets.retention.minutes) or was deleted, so whether the batch was"
-            " written before cannot be told; start the query with a new checkpoint"
+            f" written before cannot be told; {_NEW_CHECKPOINT}"
         )
     if record is None or record.batch in (batch, batch - 1):
         return
     if record.batch > batch:
         raise Refused(
             f"batch {batch} is refused: batch {record.batch} is committed already. The checkpoint"
-            " was rolled back; restore the newest one, or start the query with a new checkpoint"
+            f" was rolled back; restore the newest one, or {_NEW_CHECKPOINT}"
         )
     raise Refused(
         f"batch {batch} is refused: its predecessor is not recorded as committed, the last one is"
-        f" batch {record.batch}; start the query with a new checkpoint"
+        f" batch {record.batch}; {_NEW_CHECKPOINT}"
     )
 
 
@@ -72,8 +76,7 @@ def decide(batch: int, task: int, marker: Marker | None, record: BatchRecord | N
     if marker is not None and marker.batch > batch:
         raise Refused(
             f"batch {batch} is refused: task {task} has committed batch {marker.batch} already. The"
-            " checkpoint was rolled back; restore the newest one, or start the query with a new"
-            " checkpoint"
+            f" checkpoint was rolled back; restore the newest one, or {_NEW_CHECKPOINT}"
         )
     if marker is not None and marker.batch == batch:
         return Decision.VERIFY
@@ -86,7 +89,7 @@ def decide(batch: int, task: int, marker: Marker | None, record: BatchRecord | N
     if is_known and (marker is None or record is None or marker.batch < record.batch):
         raise Refused(
             f"batch {batch} is refused: the marker of task {task} was deleted, so whether its rows"
-            " were written before cannot be told; start the query with a new checkpoint"
+            f" were written before cannot be told; {_NEW_CHECKPOINT}"
         )
     return Decision.WRITE
 
