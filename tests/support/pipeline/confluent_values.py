@@ -1,4 +1,4 @@
-"""Values in Confluent's framing, as the serializers of confluent-kafka write them."""
+"""Values and keys in Confluent's framing, as the serializers of confluent-kafka write them."""
 
 import json
 from collections.abc import Mapping
@@ -22,11 +22,14 @@ class Sent(NamedTuple):
 
 
 class Serializers:
-    """Serializers of the values of one topic; `in_header` puts the GUID into a header."""
+    """Serializers of the values, or keys, of a topic; `in_header` puts the GUID into a header."""
 
-    def __init__(self, url: str, topic: str = "t", *, in_header: bool = False) -> None:
+    def __init__(
+        self, url: str, topic: str = "t", *, in_header: bool = False, is_key: bool = False
+    ) -> None:
         self._client = SchemaRegistryClient({"url": url})
         self._topic = topic
+        self._part = MessageField.KEY if is_key else MessageField.VALUE
         self._settings = {"schema.id.serializer": header_schema_id_serializer} if in_header else {}
 
     def __enter__(self) -> Self:
@@ -35,7 +38,7 @@ class Serializers:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def avro(self, schema: Any, row: Mapping[str, Any]) -> Sent:
+    def avro(self, schema: Any, row: Any) -> Sent:
         text = json.dumps(schema)
         return self._sent(AvroSerializer(self._client, text, conf=self._settings), row)
 
@@ -49,7 +52,7 @@ class Serializers:
 
     def _sent(self, serializer: Any, row: Any) -> Sent:
         headers: Headers = []
-        context = SerializationContext(self._topic, MessageField.VALUE, headers)
+        context = SerializationContext(self._topic, self._part, headers)
         return Sent(serializer(row, context), headers)
 
 

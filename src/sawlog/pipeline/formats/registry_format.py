@@ -33,7 +33,7 @@ from sawlog.pipeline.registry.registry_client import (
 )
 
 _ENCODINGS = ("confluent",)
-_WIRE_FORMATS = {"avro": "", "protobuf": "serialized"}
+WIRE_FORMATS = {"avro": "", "protobuf": "serialized"}
 _KEPT_DECODERS = 256
 
 Indexes = tuple[int, ...]
@@ -128,12 +128,12 @@ class RegistryParser:
         return writer
 
     def _new_writer(self, schema_id: SchemaId, indexes: Indexes) -> _Writer | str:
-        wire_format = _WIRE_FORMATS[self._kind]
+        wire_format = WIRE_FORMATS[self._kind]
         schema = schema_of_kind(self._client, schema_id, self._kind, wire_format)
         if isinstance(schema, str):
             return schema
         try:
-            decoder = _decoder(self._kind, schema, indexes, self._reader)
+            decoder = schema_decoder(self._kind, schema, indexes, self._reader)
             return _Writer(decoder, self._named(decoder.columns))
         except FormatError as error:
             return f"{schema_words(schema_id)}: {error}"
@@ -155,7 +155,10 @@ class RegistryParser:
 
 
 @lru_cache(maxsize=_KEPT_DECODERS)
-def _decoder(kind: str, schema: RegisteredSchema, indexes: Indexes, reader: str | None) -> Decoder:
+def schema_decoder(
+    kind: str, schema: RegisteredSchema, indexes: Indexes, reader: str | None
+) -> Decoder:
+    """The decoder of a schema, kept by this process. Raises FormatError."""
     if kind == "avro":
         from sawlog.pipeline.formats.avro_decoder import AvroDecoder
 

@@ -2,7 +2,7 @@
 
 A zero byte and a four-byte id, or a one and a GUID of 16 bytes. The header `__value_schema_id` has
 the same form and is read first; then the whole value is the payload. In Protobuf a list of indexes
-follows the id: the place of the message in its file.
+follows the id: the place of the message in its file. Keys are framed alike, with `__key_schema_id`.
 """
 
 import uuid
@@ -21,7 +21,7 @@ from sawlog.pipeline.registry.registry_client import (
     UnknownSchema,
 )
 
-VALUE_HEADER = "__value_schema_id"
+VALUE_HEADER, KEY_HEADER = "__value_schema_id", "__key_schema_id"
 ID_BYTES, GUID_BYTES = 5, 17
 NO_FRAME = (
     "no Confluent header: expected a zero byte and four of a schema id, or a one and 16 of a GUID"
@@ -49,7 +49,7 @@ def parser_input(records: pa.RecordBatch) -> pa.Array:
     values = records.column("value")
     if "headers" not in records.schema.names:
         return values
-    found = _first_headers(records.column("headers"), VALUE_HEADER)
+    found = first_headers(records.column("headers"), VALUE_HEADER)
     if found is None:
         return values
     return pa.StructArray.from_arrays([values.cast(pa.binary()), found], names=list(_INPUT))
@@ -63,8 +63,8 @@ def split_input(found: pa.Array) -> tuple[pa.Array, pa.Array | None]:
     return values, headers
 
 
-def read_frames(values: pa.Array, headers: pa.Array | None) -> Frames:
-    """Read the id of each value."""
+def read_frames(values: pa.Array, headers: pa.Array | None, header: str = VALUE_HEADER) -> Frames:
+    """Read the id of each value; `headers` are those of the name `header`."""
     frames = _frames(values)
     if headers is None or headers.null_count == len(headers):
         return frames
@@ -76,7 +76,7 @@ def read_frames(values: pa.Array, headers: pa.Array | None) -> Frames:
     bad = {row: reason for row, reason in frames.bad.items() if not has_header[row]}
     for row, reason in of_headers.bad.items():
         if has_header[row]:
-            bad[row] = f"header {VALUE_HEADER}: {reason}"
+            bad[row] = f"header {header}: {reason}"
     for row in np.flatnonzero(has_header & np.asarray(pc.is_null(values))).tolist():
         bad[row], codes[row] = "no value", -1
     starts = np.where(has_header, of_headers.starts, frames.starts).astype(np.int32)
@@ -131,7 +131,7 @@ def _varint(data: bytes, at: int) -> tuple[int | None, int]:
     return None, at
 
 
-def _first_headers(headers: pa.Array, name: str) -> pa.Array | None:
+def first_headers(headers: pa.Array, name: str) -> pa.Array | None:
     """The value of the first header of this name of each record; None if no record has one."""
     entries = pc.list_flatten(headers)
     if not len(entries):

@@ -5,7 +5,7 @@ fulfils `delete_when`, and a delete event of Debezium. All others are rows. A re
 key is a dead letter.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +14,17 @@ import pyarrow.compute as pc
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.keys import last_per_key
 from sawlog.pipeline.delta.merge import PLACE
+from sawlog.pipeline.formats import is_framed
 from sawlog.pipeline.formats.debezium import DELETE, TRUNCATE, UPSERTS, DebeziumEnvelope
 from sawlog.pipeline.formats.landed_rows import assemble, dead_rows
-from sawlog.pipeline.formats.parsed import BadRow, Parsed
+from sawlog.pipeline.formats.parsed import BadRow, Format, Parsed
 from sawlog.pipeline.landing.configuration.conditions import Condition, InvalidCondition
 from sawlog.pipeline.landing.configuration.pipeline_config import RECORD_KEY, Upsert
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.landing.task.record_keys import RecordKeyParser, reject_null_keys
+
+if TYPE_CHECKING:
+    from sawlog.pipeline.formats.registry_keys import FramedKeys
 
 _NONE = pa.scalar(None, pa.binary())
 
@@ -37,12 +41,13 @@ class ChunkChanges(NamedTuple):
 class KeyedRecords:
     """`known` are the columns of values that the table has; others are inferred if `infer`."""
 
-    def __init__(self, upsert: Upsert, known: pa.Schema, *, infer: bool) -> None:
+    def __init__(self, upsert: Upsert, known: pa.Schema, format_: Format, *, infer: bool) -> None:
         self._keys = upsert.key
         self._value_keys = [name for name in upsert.key if name != RECORD_KEY]
         self._key_parser = RecordKeyParser(self._value_keys, known, infer=infer)
         self._condition = Condition(upsert.delete_when) if upsert.delete_when else None
         self._envelope = DebeziumEnvelope() if upsert.envelope else None
+        self._framed_keys = _framed_keys(format_) if self._value_keys else None
 
     def split(self, partition: TopicPartition, records: pa.RecordBatch) -> ChunkChanges:
         """Separate rows, deletes and dead letters. Raises LandingFailure for a truncation."""
@@ -105,7 +110,10 @@ class KeyedRecords:
         """The key columns of rows to delete, from the row before or the key of the record."""
         nothing = pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
         parsed = Parsed(nothing, None, ())
+        bad_keys: dict[int, str] = {}
         record_keys = records.column("key").cast(pa.binary())
+        if self._framed_keys is not None and len(records):
+            record_keys, bad_keys = self._framed_keys.to_json(records)
         if self._value_keys and len(records):
             parsed = self._key_parser.parse(before, record_keys)
         if RECORD_KEY in self._keys:
@@ -114,7 +122,7 @@ class KeyedRecords:
             parsed = reject_null_keys(parsed, kept, [RECORD_KEY])
         wanted = ", ".join(self._keys)
         reasons = [
-            BadRow(row, f"a delete whose key does not give {wanted}: {reason}")
+            BadRow(row, f"a delete whose key does not give {wanted}: {bad_keys.get(row, reason)}")
             for row, reason in parsed.bad
         ]
         return parsed._replace(bad=reasons)
@@ -153,6 +161,15 @@ class KeyedRecords:
         after = pc.if_else(is_row, events.after.cast(pa.binary()), _NONE)
         before = events.before.cast(pa.binary())
         return _spread(after, at, count), _spread(before, at, count), sorted(bad)
+
+
+def _framed_keys(format_: Format) -> "FramedKeys | None":
+    """The decoder of keys with the id of a schema, if values may have one."""
+    if not is_framed(format_):
+        return None
+    from sawlog.pipeline.formats.registry_keys import FramedKeys  # slow to import
+
+    return FramedKeys(format_.registry)
 
 
 def _spread(column: pa.Array, at: pa.Array, count: int) -> pa.Array:

@@ -299,7 +299,8 @@ class _Landing:
     def _parsed(self, ranges: Sequence[OffsetRange], columns_are_final: bool) -> Iterator[_Part]:
         known = parser_schema(self._table, self._generated)
         upsert = self._parameters.upsert
-        self._keyed = None if upsert is None else KeyedRecords(upsert, known, infer=self._infer)
+        if upsert is not None:
+            self._keyed = KeyedRecords(upsert, known, self._parameters.format, infer=self._infer)
         parse_values = parser(
             self._parameters.format,
             known,
