@@ -18,6 +18,8 @@ from support.server.broker_cluster import BrokerCluster
 from support.server.zookeeper import ZooKeeper
 
 if TYPE_CHECKING:
+    from support.pipeline.azure_storage import AzureServer
+    from support.pipeline.google_storage import GoogleServer
     from support.pipeline.s3_servers import S3Server
 
 # A machine that is busy with other things proves nothing against a test.
@@ -79,6 +81,24 @@ def moto() -> Iterator["S3Server"]:
     server = start_moto()
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def google(moto: "S3Server") -> Iterator["GoogleServer"]:
+    """Google Cloud Storage before the S3 server in memory, for all tests of a worker."""
+    from support.pipeline.google_storage import google_before
+
+    with google_before(moto.port) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azure() -> Iterator["AzureServer"]:
+    """Azure Blob Storage in memory for all tests of a worker."""
+    from support.pipeline.azure_storage import running_azure
+
+    with running_azure() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

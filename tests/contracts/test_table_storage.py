@@ -1,4 +1,4 @@
-"""The contract of TableStorage, for a directory and for S3 servers."""
+"""The contract of TableStorage, for a directory and for servers of S3, Google and Azure."""
 
 import os
 import pickle
@@ -15,7 +15,10 @@ ODD_NAME = "country=a%2Fb c%25=ü+&/day=__HIVE_DEFAULT_PARTITION__/sawlog-1.parq
 LARGE = os.urandom(1024 * 1024)
 
 
-@pytest.fixture(params=["directory", "moto", pytest.param("versitygw", marks=pytest.mark.long)])
+STORES = ("directory", "moto", "google", "azure")
+
+
+@pytest.fixture(params=[*STORES, pytest.param("versitygw", marks=pytest.mark.long)])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TableStorage]:
     if request.param == "directory":
         yield open_storage(tmp_path / "t")

@@ -50,6 +50,16 @@ def test_polars_reads_every_row(lake: Table) -> None:
     assert set(found["timestamp"].dt.date()) == {date(2026, 1, 2)}
 
 
+@pytest.mark.parametrize("store", ["google", "azure"])
+def test_tables_on_google_and_azure_have_the_same_readers(
+    store: str, request: pytest.FixtureRequest
+) -> None:
+    table = everything(request.getfixturevalue(store).new_path())
+    same(pa.table(theirs(table).to_pyarrow_table()).to_pylist())
+    options = dict(table.storage.delta_options() or {})
+    same(pl.read_delta(str(table.path), storage_options=options).to_dicts())
+
+
 def test_duckdb_reads_every_row_over_the_dataset_of_deltalake(lake: Table) -> None:
     """DuckDB's own Delta reader is an extension that it would fetch."""
     dataset = theirs(lake).to_pyarrow_dataset()
