@@ -10,7 +10,7 @@ import pytest
 from sawlog.client.consumer.consumer import AtOffset
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.producer.producer import Producer
-from sawlog.pipeline.delta.compaction import compact
+from sawlog.pipeline.delta.compaction import compact, compact_tiers
 from sawlog.pipeline.delta.errors import KeyConflict
 from sawlog.pipeline.delta.merge import MergedFiles, merge_changes
 from sawlog.pipeline.delta.table import Table
@@ -382,6 +382,21 @@ def test_a_batch_is_merged_again_if_the_table_moved_on(
     assert landed(pipeline, "id", "n") == [(0, 1), (1, 2)]
     assert [offset for offset, _ in dead_letters(pipeline)] == [3, 5]
     assert uncommitted(path) == set()
+
+
+def test_upkeep_merges_the_files_of_new_keys_which_no_batch_rewrites(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    pipeline = keyed_pipeline(tmp_path, broker.bootstrap, topic, "format: json, key: id")
+    path = the(pipeline).path
+    for number in range(5):
+        send_keyed(broker.bootstrap, topic, [(number, {"id": number, "n": 0})])
+        land_here(pipeline)
+    done = compact_tiers(path, 4)
+    assert (done.files_before, done.files_after) == (5, 1)
+    send_keyed(broker.bootstrap, topic, [(1, {"id": 1, "n": 1}), (2, None)])
+    assert landed(pipeline, "id", "n") == [(0, 0), (1, 1), (3, 0), (4, 0)]
 
 
 def test_a_keyed_table_is_replayed_as_a_whole_or_not_at_all(

@@ -16,6 +16,7 @@ import pyarrow as pa
 from sawlog.pipeline.delta.data_files import DataFile, delete_uncommitted, remove_action
 from sawlog.pipeline.delta.errors import FileConflict, TableError
 from sawlog.pipeline.delta.file_scan import scan_file
+from sawlog.pipeline.delta.merge import is_keyed
 from sawlog.pipeline.delta.merge import target_bytes as keyed_target_bytes
 from sawlog.pipeline.delta.parquet_writer import TARGET_BYTES, FileWriter
 from sawlog.pipeline.delta.partitioning import PartitionBy
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _FULL = 0.75  # larger files, as a share of the target size, are left alone
 _TIERS = (1 / 512, 1 / 64, 1 / 8, _FULL)  # upper bounds, as shares of the target size
+_KEYED_GROUPS = 8
 _WAVE = 64  # groups merged before the first of them is committed
 
 
@@ -158,7 +160,17 @@ def compact(
 def compact_tiers(path: AnyPath, most: int, target_bytes: int = TARGET_BYTES) -> CompactionResult:
     """Merge files of similar size where a partition has more than `most`, in this process."""
     table = Table.open(path)
-    return _compact(None, table, plan_tiers(table.files(), most, target_bytes), target_bytes)
+    groups = due_groups(table, most, target_bytes)
+    return _compact(None, table, groups, keyed_target_bytes(table, target_bytes))
+
+
+def due_groups(table: Table, most: int, target_bytes: int = TARGET_BYTES) -> list[FileGroup]:
+    """The groups that upkeep merges now.
+
+    Of a keyed table they are few: each commit makes a landing merge its batch again.
+    """
+    groups = plan_tiers(table.files(), most, keyed_target_bytes(table, target_bytes))
+    return groups[:_KEYED_GROUPS] if is_keyed(table) else groups
 
 
 def _compact(

@@ -95,8 +95,11 @@ def merge_changes(
 
 def target_bytes(table: Table, wanted: int) -> int:
     """The size of files to write, at most `wanted`."""
-    is_keyed = KEY in (table.snapshot.metadata.get("configuration") or {})
-    return min(wanted, KEYED_TARGET_BYTES) if is_keyed else wanted
+    return min(wanted, KEYED_TARGET_BYTES) if is_keyed(table) else wanted
+
+
+def is_keyed(table: Table) -> bool:
+    return KEY in (table.snapshot.metadata.get("configuration") or {})
 
 
 def check_key_columns(schema: pa.Schema, keys: Sequence[str]) -> None:

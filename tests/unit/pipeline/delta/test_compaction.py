@@ -1,5 +1,6 @@
 """Compaction reduces the number of files and keeps every row once."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from sawlog.pipeline.delta.data_files import decode_path
 from sawlog.pipeline.delta.delta_log import ActiveFile
 from sawlog.pipeline.delta.errors import FileConflict, TableError
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
+from sawlog.pipeline.delta.merge import KEY, KEYED_TARGET_BYTES
 from sawlog.pipeline.delta.table import CommittedVersion, Table
 from support.pipeline.tables import PIPELINE, at, contents, expected, land, new_table, rows, written
 
@@ -83,6 +85,26 @@ def test_frequent_commits_leave_few_files_and_rewrite_rows_a_few_times(tmp_path:
     assert contents(table) == expected({0: 100})
     assert most_files <= 4 * 5 + 3
     assert written_bytes < 100 * 2_500, "each row alone is a file of about 1,700 bytes"
+
+
+@pytest.mark.parametrize(("properties", "groups"), [({}, 20), ({KEY: '["offset"]'}, 8)])
+def test_upkeep_of_a_keyed_table_makes_few_commits(
+    tmp_path: Path, properties: Mapping[str, str], groups: int
+) -> None:
+    table = new_table(tmp_path / "t", ["date(timestamp)"], properties=properties)
+    for start in range(0, 60, 20):
+        land(table, 0, start, start + 20, days=20)
+    done = compact_tiers(tmp_path / "t", 2)
+    assert (done.files_before, done.files_after) == (3 * groups, groups)
+    table.refresh()
+    assert contents(table) == expected({0: 60})
+
+
+def test_full_files_of_a_keyed_table_are_smaller() -> None:
+    """They are left alone, although they are small for another table."""
+    files = [ActiveFile(f"{number}", 30_000_000, {}, number, None) for number in range(30)]
+    assert plan_tiers(files, 20)
+    assert not plan_tiers(files, 20, KEYED_TARGET_BYTES)
 
 
 def many(path: Path) -> Table:

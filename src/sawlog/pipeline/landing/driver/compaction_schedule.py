@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Self
 
-from sawlog.pipeline.delta.compaction import plan_tiers
+from sawlog.pipeline.delta.compaction import due_groups
 from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_path import TablePath
 from sawlog.pipeline.landing.configuration.pipeline_config import (
+    LandedTable,
     Maintenance,
     PipelineConfig,
     appends_rows,
@@ -31,8 +32,12 @@ class CompactionSchedule(EventForwarder):
 
     def __init__(self, pipeline: PipelineConfig, events: Events) -> None:
         super().__init__(events)
-        # An upsert rewrites files, and would conflict with a compaction.
-        self._tables = {table.name: table for table in pipeline.tables if appends_rows(table)}
+        # An upsert of a query rewrites the files of recent keys, so they do not become many.
+        self._tables = {
+            table.name: table
+            for table in pipeline.tables
+            if isinstance(table, LandedTable) or appends_rows(table)
+        }
         self._settings = pipeline.maintain
         self._added: Counter[str] = Counter()  # files since the last look
         self._seen: set[str] = set()
@@ -121,7 +126,7 @@ def _has_groups(path: TablePath, settings: Maintenance) -> bool:
     try:
         if not Table.exists(path):
             return False
-        files = Table.open(path).files()
+        table = Table.open(path)
+        return bool(due_groups(table, settings.small_files, settings.target_bytes))
     except (TableError, OSError):
         return False  # the landing fails too, and reports it
-    return bool(plan_tiers(files, settings.small_files, settings.target_bytes))

@@ -141,7 +141,7 @@ def test_a_child_that_is_killed_leaves_none(tmp_path: Path) -> None:
         assert list(running) == []
 
 
-def test_tables_with_upserts_are_left_alone(
+def test_queries_with_upserts_are_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at = []
@@ -154,6 +154,7 @@ def test_tables_with_upserts_are_left_alone(
     pipeline = pipeline_with(
         tmp_path,
         "  t: {topic: a}",
+        "  u: {topic: b, mode: upsert, key: key}",
         "  q: {sql: SELECT * FROM t}",
         "  keyed: {sql: SELECT * FROM t, key: [offset]}",
     )
@@ -161,4 +162,4 @@ def test_tables_with_upserts_are_left_alone(
     for table in pipeline.tables:
         schedule.batch_landed(table.name, BATCH, 1)
     schedule.finish()
-    assert looked_at == ["t", "t__dead", "q"]
+    assert looked_at == ["t", "t__dead", "u", "u__dead", "q"]
