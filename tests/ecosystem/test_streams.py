@@ -55,7 +55,7 @@ def test_totals_without_local_state_are_restored_from_the_changelog(
     assert set(totals_of(inputs)) < {row.key for row in inputs}
 
 
-@pytest.mark.parametrize("kills", rounds(long=2, soak=20))
+@pytest.mark.parametrize("kills", rounds(long=1, soak=20))
 def test_exactly_once_counts_every_input_once_though_the_application_is_killed(
     broker, topic: str, tmp_path: Path, kills: int
 ) -> None:

@@ -185,8 +185,8 @@ class HeldTask:
         return True
 
 
-@pytest.mark.parametrize("gated", ["sawlog", "kafka"], indirect=True)
-@pytest.mark.parametrize("kills", rounds(long=3, soak=50))
+@pytest.mark.parametrize("gated", SAWLOG_OR_KAFKA, indirect=True)
+@pytest.mark.parametrize("kills", rounds(long=2, soak=50))
 def test_killed_drivers_and_executors_lose_and_duplicate_nothing(
     gated: tuple[Server, RequestGate],
     gate: RequestGate,

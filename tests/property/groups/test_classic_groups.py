@@ -292,4 +292,4 @@ def check_whole(group: ClassicGroup) -> None:
 
 
 TestClassicGroups = ClassicGroups.TestCase
-TestClassicGroups.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestClassicGroups.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

@@ -575,6 +575,7 @@ def consumer_without_new_records_is_never_answered(patch: pytest.MonkeyPatch) ->
 @bug(
     "liveness",
     faults=repeated(FaultKind.EXPIRED_SESSION),
+    seed=2,
     profile=ClusterProfile(classic_members=1),
     words="has committed",
 )
