@@ -19,7 +19,7 @@ from sawlog.client.producer.transaction_errors import TransactionFatal
 from sawlog.client.producer.transaction_requests import end_transaction
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.pipeline.sink import exactly_once
-from sawlog.pipeline.sink.batch_markers import Refused, query_name, task_name
+from sawlog.pipeline.sink.batch_markers import query_name, task_name
 from sawlog.pipeline.sink.exactly_once import (
     PreparedTransaction,
     TaskIdentity,
@@ -27,6 +27,7 @@ from sawlog.pipeline.sink.exactly_once import (
     commit_batch,
     prepare,
 )
+from sawlog.pipeline.sink.sink_errors import Refused
 from sawlog.pipeline.sink.sink_options import SinkOptions, read_sink_options
 from support.client.transactional_topic import stable_end
 from support.kafka.shared_brokers import (

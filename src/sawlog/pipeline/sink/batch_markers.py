@@ -14,14 +14,11 @@ from sawlog.client.admin.group_offsets import Committed, commit_offsets, committ
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.coordinator_requests import Coordinators
 from sawlog.client.net.leader_requests import partition_of
+from sawlog.pipeline.sink.sink_errors import Refused
 
 _NEW_CHECKPOINT = (
     "start the query with a new checkpoint, and with 'startingOffsets' where the last batch ended"
 )
-
-
-class Refused(ValueError):
-    """The batch cannot be written exactly once; nothing of this attempt becomes visible."""
 
 
 class Marker(NamedTuple):

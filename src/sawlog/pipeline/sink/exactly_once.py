@@ -33,12 +33,12 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.pipeline.sink.batch_markers import (
     BatchMarkers,
     Decision,
-    Refused,
     check_digest,
     check_other_attempts,
     decide,
     task_name,
 )
+from sawlog.pipeline.sink.sink_errors import Refused
 from sawlog.pipeline.sink.sink_options import ExactlyOnce, SinkOptions
 
 if TYPE_CHECKING:

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sawlog.pipeline.sink.sink_errors import BadRows
+
 _TEXT_OR_BYTES = ("string", "binary")
 _TYPES = {
     "key": _TEXT_OR_BYTES,
@@ -30,10 +32,6 @@ plain tuple, because compiled code takes it.
 """
 HeaderPieces = tuple[Numbers, Pieces, Pieces]
 """Row r has the headers starts[r] to starts[r + 1] of the names and of the values."""
-
-
-class BadRows(ValueError):
-    """Rows that cannot be written as records; the message names the column."""
 
 
 def check_columns(types: Mapping[str, str], *, has_topic: bool) -> None:

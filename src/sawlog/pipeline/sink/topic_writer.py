@@ -22,11 +22,11 @@ from sawlog.client.producer.sender import Sender, now_ms
 from sawlog.client.producer.sequence_numbers import SequenceNumbers, init_producer_id
 from sawlog.client.producer.transaction_manager import TransactionManager
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+from sawlog.pipeline.sink.sink_errors import BadRows
 from sawlog.pipeline.sink.sink_kernels import choose_partitions, encode_records, record_sizes
 from sawlog.pipeline.sink.sink_options import SinkOptions
 from sawlog.pipeline.sink.sink_rows import (
     NO_PARTITION,
-    BadRows,
     HeaderPieces,
     Pieces,
     chosen_partitions,

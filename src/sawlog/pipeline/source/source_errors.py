@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from sawlog.client.errors import ClientError
 from sawlog.client.producer.transaction_errors import TransactionError
 from sawlog.core.errors import KafkaError
-from sawlog.pipeline.sink.batch_markers import Refused
+from sawlog.pipeline.sink.sink_errors import BadRows, Refused
 from sawlog.pipeline.source.executor_check import ExecutorDiffers
 from sawlog.pipeline.source.option_values import BadOption
 from sawlog.pipeline.source.subscription import BadPosition
@@ -32,6 +32,7 @@ _EXPLAINED = (
     ClientError,
     TransactionError,
     ExecutorDiffers,
+    BadRows,
     Refused,
 )
 _EXPECTED = (ValueError, *_EXPLAINED)

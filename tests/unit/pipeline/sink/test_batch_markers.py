@@ -6,11 +6,11 @@ from sawlog.pipeline.sink.batch_markers import (
     BatchRecord,
     Decision,
     Marker,
-    Refused,
     check_digest,
     check_other_attempts,
     decide,
 )
+from sawlog.pipeline.sink.sink_errors import Refused
 
 WRITE, VERIFY = Decision.WRITE, Decision.VERIFY
 

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sawlog.client.producer.partitioner import partition_for_key
+from sawlog.pipeline.sink.sink_errors import BadRows
 from sawlog.pipeline.sink.sink_kernels import choose_partitions, encode_records, record_sizes
-from sawlog.pipeline.sink.sink_rows import BadRows, check_columns, headers_of, pieces_of
+from sawlog.pipeline.sink.sink_rows import check_columns, headers_of, pieces_of
 from sawlog.pipeline.sink.topic_writer import EncodedRecords
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.record_batch import batches_in, check_crc

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from sawlog.client.errors import NoBrokerReachable
-from sawlog.pipeline.sink.batch_markers import Refused
+from sawlog.pipeline.sink.sink_errors import BadRows, Refused
 from sawlog.pipeline.source import source_errors
 from sawlog.pipeline.source.option_values import BadOption
 from sawlog.pipeline.source.source_errors import SourceError, short_errors
@@ -43,6 +43,7 @@ def _in_worker(monkeypatch: pytest.MonkeyPatch) -> None:
         NoBrokerReachable("none answers"),
         DataLost("t-0 lost 3 to 4"),
         Refused("batch 5 is refused"),
+        BadRows("a row has no topic"),
     ],
 )
 def test_an_expected_error_is_raised_without_its_traceback(
