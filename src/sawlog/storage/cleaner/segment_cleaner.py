@@ -90,7 +90,10 @@ class SegmentCleaner:
         self._offsets = offsets = OffsetMap(request.memory_bytes, request.start_offset)
         self._transactions = CleanedTransactions()
         transactions = CleanedTransactions()
-        transactions.begin(request.aborted)
+        # Markers before the first dirty offset are not read, so none of their transactions counts.
+        transactions.begin(
+            entry for entry in request.aborted if entry.last_offset >= request.start_offset
+        )
         bytes_read = keyless = 0
         is_full = False
         chunk = b""

@@ -6,6 +6,7 @@ import pytest
 
 from sawlog.protocol.record_batch import DELETE_HORIZON, BatchHeader, batches_in, read_header
 from sawlog.protocol.records import Record, build_batch, iterate
+from sawlog.storage.cleaner.offset_map import ENTRY_BYTES
 from sawlog.storage.log import Log
 from sawlog.storage.log_files import TRANSACTION_INDEX
 from support.storage.compaction import CompactedStorage, compacted
@@ -187,3 +188,23 @@ def test_a_read_committed_consumer_sees_no_difference(seed: int) -> None:
         elif random.random() < 0.3:
             storage.recover()
         assert (committed(storage.log), storage.log.last_stable_offset) == (before, stable)
+
+
+def test_a_cleaning_that_begins_inside_a_segment_keeps_committed_records() -> None:
+    """A map without room for all keys ends inside a segment, after a transaction was aborted."""
+    storage = CompactedStorage(
+        compacted(segment_bytes=2_000),
+        dedupe_buffer_size=3 * ENTRY_BYTES,
+        io_buffer_load_factor=1.0,
+    )
+    send(storage.log, 5, ("a", "aborted"))
+    append_marker(storage.log, ABORT, producer_id=5)
+    storage.put(("b", "1"), ("c", "1"), ("d", "1"))
+    send(storage.log, 5, ("e", "committed"), sequence=1)
+    append_marker(storage.log, COMMIT, producer_id=5)
+    storage.put(("f", "x" * 1_800))
+    storage.settle()
+    before = committed(storage.log)
+    storage.clean()
+    assert committed(storage.log) == before
+    assert before[b"e"] == b"committed"
