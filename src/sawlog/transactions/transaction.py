@@ -101,14 +101,15 @@ class Transaction:
         )
 
     def with_producer_id(
-        self, producer_id: ProducerId, *, keeps_last_epoch: bool, timeout_ms: int, now_ms: int
+        self, producer_id: ProducerId, *, last_epoch: int, timeout_ms: int, now_ms: int
     ) -> "Transaction":
-        """The id with a new producer id, because the epochs of the old one are exhausted."""
+        """The id with a new producer id, because the epochs of the old one are exhausted.
+        `last_epoch` is the last one that the producer knows, if it goes on after an error."""
         return self._to(
             TransactionState.EMPTY,
             producer_id=producer_id,
             epoch=0,
-            last_epoch=self.epoch if keeps_last_epoch else NO_EPOCH,
+            last_epoch=last_epoch,
             timeout_ms=timeout_ms,
             partitions=frozenset(),
             start_ms=NO_TIMESTAMP,

@@ -18,6 +18,7 @@ from sawlog.protocol.messages.transaction_log_value import TransactionLogValue
 from sawlog.transactions.end_transaction import EndRequest, is_retry_of_completed
 from sawlog.transactions.transaction import (
     FIRST_VERSION_WITH_EPOCH_BUMP,
+    MAX_EPOCH,
     NO_EPOCH,
     NO_PRODUCER,
     NO_PRODUCER_ID,
@@ -130,14 +131,12 @@ class TransactionMachine:
         if transaction.state is TransactionState.ONGOING:
             fenced = self._fenced(transaction, now_ms)
             return self._plan(fenced, InitReply(error=ErrorCode.CONCURRENT_TRANSACTIONS))
-        if is_exhausted(transaction.epoch) and (
-            expected is None or expected.epoch == transaction.epoch
-        ):
+        if _needs_producer_id(transaction, expected):
             if new_producer_id is None:
                 return Plan(InitReply(needs_producer_id=True))
             renewed = transaction.with_producer_id(
                 new_producer_id,
-                keeps_last_epoch=expected is not None,
+                last_epoch=NO_EPOCH if expected is None else expected.epoch,
                 timeout_ms=timeout_ms,
                 now_ms=now_ms,
             )
@@ -355,6 +354,18 @@ def _check_expected(transaction: Transaction, expected: Producer | None) -> None
         return
     if expected.id != transaction.previous_producer_id or not is_exhausted(expected.epoch):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
+
+
+def _needs_producer_id(transaction: Transaction, expected: Producer | None) -> bool:
+    """Whether the epochs of the producer id are exhausted. MAX_EPOCH only fences: a producer that
+    goes on after its transaction was aborted in it does not get that epoch."""
+    if not is_exhausted(transaction.epoch):
+        return False
+    return (
+        expected is None
+        or expected.epoch == transaction.epoch
+        or (transaction.epoch == MAX_EPOCH and expected.epoch == transaction.last_epoch)
+    )
 
 
 def _next_epoch(transaction: Transaction, expected: Producer | None) -> tuple[int, int]:

@@ -97,6 +97,17 @@ def test_a_fence_at_the_last_epoch_leads_to_a_new_producer_id() -> None:
     assert producer.id == 1000
 
 
+def test_the_epoch_that_fences_at_the_last_one_is_given_to_no_producer() -> None:
+    world, producer = begun(0)
+    world.put(replace(world.transaction, epoch=MAX_EPOCH - 1))
+    last = producer._replace(epoch=MAX_EPOCH - 1)
+    assert world.init(expected=last).error is E.CONCURRENT_TRANSACTIONS
+    world.write_markers()
+    renewed = world.init(expected=last).producer
+    assert renewed == Producer(ProducerId(1001), 0)
+    assert world.init(expected=last).producer == renewed  # the response was lost
+
+
 # Partitions
 
 
