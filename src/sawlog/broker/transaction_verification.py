@@ -36,6 +36,11 @@ logger = EventLogger(__name__)
 OnVerified = Callable[[Mapping[TopicPartition, ErrorCode]], None]
 """Called once with the partitions that cannot be appended to, each with its error."""
 
+Unverified = Callable[[], Collection[TopicPartition]]
+"""Called when the question's turn comes: appends to the partitions in which earlier requests have
+begun the transaction meanwhile, and returns the others. If it appended later, new requests for the
+former, which are not verified any more, would overtake it."""
+
 _UNAVAILABLE = (
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -50,6 +55,7 @@ class _Question(NamedTuple):
     partitions: tuple[TopicPartition, ...]
     adds: bool
     done: OnVerified
+    unverified: Unverified
 
 
 class TransactionVerifier:
@@ -82,7 +88,7 @@ class TransactionVerifier:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        partitions: Collection[TopicPartition],
+        unverified: Unverified,
         *,
         adds: bool,
         done: OnVerified,
@@ -90,11 +96,11 @@ class TransactionVerifier:
         """Add the partitions to the producer's transaction, or verify that they were added. While
         the previous transaction is being completed, adding is repeated for a short time."""
         producer = Producer(ProducerId(producer_id), producer_epoch)
-        question = _Question(transactional_id, producer, tuple(partitions), adds, done)
+        question = _Question(transactional_id, producer, (), adds, done, unverified)
         line = self._lines.get(transactional_id)
         if line is None:
-            self._lines[transactional_id] = []
-            self._begin(question)
+            self._lines[transactional_id] = [question]
+            self._begin_next(transactional_id)
         else:
             line.append(question)
 
@@ -120,19 +126,31 @@ class TransactionVerifier:
         """Begin with the questions of a transactional id that have waited; those that are alike
         become one."""
         line = self._lines[transactional_id]
-        if not line:
+        waiting: list[_Question] = []
+        verified: list[_Question] = []
+        for question in line.copy():
+            partitions = tuple(question.unverified())
+            group = waiting if partitions else verified
+            group.append(question._replace(partitions=partitions))
+        del line[: len(waiting) + len(verified)]  # more may have come meanwhile
+        if not waiting and not line:
             del self._lines[transactional_id]
+        for question in verified:
+            question.done({})
+        if not waiting:
+            if line:
+                self._begin_next(transactional_id)
             return
-        first = line[0]
-        alike = [q for q in line if (q.producer, q.adds) == (first.producer, first.adds)]
-        line[:] = [q for q in line if (q.producer, q.adds) != (first.producer, first.adds)]
+        first = waiting[0]
+        alike = [q for q in waiting if (q.producer, q.adds) == (first.producer, first.adds)]
+        line[:0] = [q for q in waiting if (q.producer, q.adds) != (first.producer, first.adds)]
 
         def answered(errors: Mapping[TopicPartition, ErrorCode]) -> None:
             for each in alike:
                 each.done({name: code for name, code in errors.items() if name in each.partitions})
 
-        partitions = dict.fromkeys(name for each in alike for name in each.partitions)
-        self._begin(first._replace(partitions=tuple(partitions), done=answered))
+        names = dict.fromkeys(name for each in alike for name in each.partitions)
+        self._begin(first._replace(partitions=tuple(names), done=answered))
 
     def _ask_again(self, question: _Question, retries: int) -> None:
         """Ask, and repeat it after CONCURRENT_TRANSACTIONS."""
@@ -159,7 +177,7 @@ class TransactionVerifier:
             self._send_waiting(node)
 
     def _ask_here(self, question: _Question) -> None:
-        transactional_id, producer, partitions, adds, done = question
+        transactional_id, producer, partitions, adds, done, _ = question
 
         def refuse(error: KafkaError) -> None:
             _answer_all(question, error.code)

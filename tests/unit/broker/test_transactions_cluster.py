@@ -5,7 +5,8 @@ import pytest
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import NodeId
 from sawlog.protocol.messages.end_txn_request import EndTxnRequest
-from support.broker.transactions import TransactionalProducer
+from support.broker.requests import TOPIC
+from support.broker.transactions import TransactionalProducer, codes
 from support.broker.transactions_cluster import TransactionsCluster
 
 E = ErrorCode
@@ -70,3 +71,36 @@ def test_markers_wait_for_a_leader_that_is_down() -> None:
     cluster.schedule.run_for(2_000)
     assert producer.describe().transaction_state == "CompleteAbort"
     assert [cluster.last_stable(index) for index in range(3)] == [2, 2, 2]
+
+
+def test_requests_in_flight_stay_in_order_while_one_waits_for_another_broker() -> None:
+    cluster = TransactionsCluster()
+    producer = TransactionalProducer(cluster)
+    assert producer.init() is E.NONE
+    index = next(i for i in range(3) if cluster.state(TOPIC, i).leader != cluster.coordinator)
+    log = cluster.broker(cluster.state(TOPIC, index).leader).replicas.by_partition[TOPIC, index].log
+    calls = [producer.send((index, b"a")), producer.send((index, b"b"))]
+    cluster.run(lambda: log.end_offset > 0)
+    calls.append(producer.send((index, b"c")))
+    cluster.run(lambda: all(call.is_done for call in calls))
+    assert [codes(call.answered) for call in calls] == [[E.NONE]] * 3
+
+
+def test_a_request_for_several_partitions_in_flight_stays_in_order() -> None:
+    cluster = TransactionsCluster()
+    producer = TransactionalProducer(cluster)
+    assert producer.init() is E.NONE
+    index = next(i for i in range(3) if cluster.state(TOPIC, i).leader != cluster.coordinator)
+    log = cluster.broker(cluster.state(TOPIC, index).leader).replicas.by_partition[TOPIC, index].log
+    calls = [
+        producer.send((index, b"a")),
+        producer.send((index, b"b"), ((index + 1) % 3, b"elsewhere")),
+        producer.send((index, b"c")),
+    ]
+    cluster.run(lambda: log.end_offset > 0)
+    assert log.end_offset == 3
+    calls.append(producer.send((index, b"d")))
+    cluster.run(lambda: all(call.is_done for call in calls))
+    elsewhere = E.NOT_LEADER_OR_FOLLOWER
+    expected = [[E.NONE], [E.NONE, elsewhere], [E.NONE], [E.NONE]]
+    assert [codes(call.answered) for call in calls] == expected

@@ -347,6 +347,9 @@ class _Verification:
     From version 12 on the leader adds the partitions of its batches to the transaction; older
     clients have added them, and the leader only asks. The other partitions of the request were
     appended at once, so that batches of later requests stay behind them.
+
+    Invariant: `_epochs` has the leader epoch in which each of the request's uncommitted batches was
+    appended.
     """
 
     __slots__ = ("_acks", "_epochs", "_produced", "_timeout_ms", "_unverified")
@@ -375,7 +378,7 @@ class _Verification:
             message.transactional_id,
             header.producer_id,
             header.producer_epoch,
-            [each.replica.name for each in self._unverified],
+            self._append_verified,
             adds=self._adds,
             done=self._verified,
         )
@@ -384,10 +387,29 @@ class _Verification:
     def _adds(self) -> bool:
         return self._produced.request.api_version >= FIRST_VERSION_THAT_ADDS_PARTITIONS
 
-    def _verified(self, errors: "Mapping[TopicPartition, ErrorCode]") -> None:
-        produced = self._produced
-        self._fail_ended_epochs()
+    def _append_verified(self) -> "list[TopicPartition]":
+        """Append the batches in whose partitions an earlier request has begun the transaction;
+        return the partitions of the others."""
+        verified: list[_Unverified] = []
+        others: list[_Unverified] = []
         for each in self._unverified:
+            states, header = each.replica.log.producer_states, each.header
+            is_open = states.has_transaction(header.producer_id, header.producer_epoch)
+            (verified if is_open else others).append(each)
+        self._unverified = others
+        self._append_all(verified, {})
+        return [each.replica.name for each in others]
+
+    def _verified(self, errors: "Mapping[TopicPartition, ErrorCode]") -> None:
+        self._append_all(self._unverified, errors)
+        self._fail_ended_epochs()
+        self._produced.respond(self._acks, self._timeout_ms)
+
+    def _append_all(
+        self, batches: list[_Unverified], errors: "Mapping[TopicPartition, ErrorCode]"
+    ) -> None:
+        produced = self._produced
+        for each in batches:
             try:
                 partition = self._append(each, errors.get(each.replica.name))
             except KafkaError as error:
@@ -396,7 +418,6 @@ class _Verification:
                 version = produced.request.api_version
                 partition = _error(produced.context, name, index, error, version)
             each.responses[each.place] = partition
-        produced.respond(self._acks, self._timeout_ms)
 
     def _append(self, unverified: _Unverified, code: ErrorCode | None) -> PartitionProduceResponse:
         replica, batch, header, guard, *_ = unverified
@@ -410,6 +431,7 @@ class _Verification:
         )
         if self._acks == ACKS_ALL and replica.log.high_watermark < required:
             self._produced.uncommitted.append((replica, required, partition))
+            self._epochs.append(replica.leader_epoch)
         return partition
 
     def _fail_ended_epochs(self) -> None:

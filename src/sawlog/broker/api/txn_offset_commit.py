@@ -6,6 +6,7 @@ of `__consumer_offsets` with AddOffsetsToTxn, and the broker verifies that; from
 broker adds it (KIP-890). Topics have ids from version 6.
 """
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,7 +27,7 @@ from sawlog.protocol.messages.txn_offset_commit_response import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from sawlog.broker.group_coordinator import GroupCoordinator
     from sawlog.broker.metadata_cache import MetadataCache
@@ -121,8 +122,15 @@ def _verify_and_commit(
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The transactional id is empty.")
     adds = version >= FIRST_VERSION_THAT_ADDS_PARTITIONS
     runtime = context.groups.runtime_of(commit.group_id)
-    guard = runtime.begin_verification(producer, supports_epoch_bump=adds)
+    begin = partial(runtime.begin_verification, producer, supports_epoch_bump=adds)
+    guard = begin()
     operation = partial(runtime.machine.offset_requests.commit_in_transaction, commit, producer)
+
+    def unverified() -> "Collection[TopicPartition]":
+        nonlocal guard
+        with suppress(KafkaError):  # which `runtime.run` raises again
+            guard = begin()
+        return () if guard is None else (runtime.name,)
 
     def verified(errors: "Mapping[TopicPartition, ErrorCode]") -> None:
         code = errors.get(runtime.name)
@@ -138,7 +146,7 @@ def _verify_and_commit(
         producer.transactional_id,
         producer.producer_id,
         producer.producer_epoch,
-        [runtime.name],
+        unverified,
         adds=adds,
         done=verified,
     )
