@@ -56,7 +56,9 @@ def _check_with_epoch_bump(transaction: Transaction, request: EndRequest) -> boo
         and producer.epoch == MAX_EPOCH - 1
         and current.epoch == 0
     )
-    is_retry = is_retry_of_overflow or current.epoch == producer.epoch + 1
+    # MAX_EPOCH only fences: no producer goes on with it.
+    is_retry_of_bump = current.epoch == producer.epoch + 1 and current.epoch < MAX_EPOCH
+    is_retry = is_retry_of_overflow or is_retry_of_bump
     if producer.id != current.id and not is_retry_of_overflow:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_complete = transaction.state in (

@@ -75,3 +75,4 @@ def test_an_epoch_has_one_transaction_and_the_log_has_all(
         if clients.world.written[1:]:
             assert clients.world.rebuilt().transactions == live
     assert len(set(clients.begun)) == len(clients.begun), "an epoch was used twice"
+    assert all(producer.epoch < MAX_EPOCH for producer in clients.begun)

@@ -103,6 +103,7 @@ def test_the_epoch_that_fences_at_the_last_one_is_given_to_no_producer() -> None
     last = producer._replace(epoch=MAX_EPOCH - 1)
     assert world.init(expected=last).error is E.CONCURRENT_TRANSACTIONS
     world.write_markers()
+    assert world.end(last, is_commit=False) is E.PRODUCER_FENCED
     renewed = world.init(expected=last).producer
     assert renewed == Producer(ProducerId(1001), 0)
     assert world.init(expected=last).producer == renewed  # the response was lost
