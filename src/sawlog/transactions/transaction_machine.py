@@ -5,7 +5,7 @@ while such a record is not committed yet; here its effect is visible at once, an
 request that has seen it waits for its commit (`coordinator/runtime.py`).
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -42,6 +42,10 @@ SERVER_VERSION = FIRST_VERSION_WITH_EPOCH_BUMP
 
 MAX_CHANGES = 500
 """The maximum number of transactional ids that a timer changes in one batch of records."""
+
+MAX_CHANGED_PARTITIONS = 2_000
+"""The maximum number of partitions of these transactions, so that the batch is not larger than
+max.message.bytes; a transaction with more is changed alone."""
 
 _ABORT = "abort timed-out transactions"
 _EXPIRE = "remove expired transactional ids"
@@ -259,8 +263,9 @@ class TransactionMachine:
             if transaction.state is TransactionState.ONGOING
             and transaction.start_ms + transaction.timeout_ms < now_ms
         ]
-        self._schedule_aborts(0 if len(overdue) > MAX_CHANGES else None)
-        fenced = [self._fenced(transaction, now_ms) for transaction in overdue[:MAX_CHANGES]]
+        first = _first_of(overdue)
+        self._schedule_aborts(0 if len(overdue) > len(first) else None)
+        fenced = [self._fenced(transaction, now_ms) for transaction in first]
         for transaction in fenced:
             logger.info(
                 "transaction timed out",
@@ -338,6 +343,16 @@ class TransactionMachine:
             for transaction in changed:
                 if transaction.state.is_prepared:
                     self._context.markers.send(transaction)
+
+
+def _first_of(transactions: Sequence[Transaction]) -> Sequence[Transaction]:
+    """The first transactions whose records fit into one batch; at least one, if there is any."""
+    left = MAX_CHANGED_PARTITIONS
+    for number, transaction in enumerate(transactions[:MAX_CHANGES]):
+        left -= len(transaction.partitions)
+        if left < 0:
+            return transactions[: max(number, 1)]
+    return transactions[:MAX_CHANGES]
 
 
 def _check_producer(transaction: Transaction, producer: Producer) -> None:

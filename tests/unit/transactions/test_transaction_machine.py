@@ -1,9 +1,11 @@
 """The operations of the transaction coordinator on one transactional id."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from sawlog.coordinator.plan import Plan
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import ProducerId
 from sawlog.transactions.transaction import MAX_EPOCH, Producer, Transaction
@@ -289,6 +291,25 @@ def test_a_transaction_is_aborted_after_its_timeout() -> None:
     assert world.end(producer) is E.INVALID_TXN_STATE
     assert world.add(producer, 0) is E.PRODUCER_FENCED
     assert world.init(expected=producer).producer == producer._replace(epoch=1)
+
+
+def test_large_transactions_are_aborted_in_several_batches() -> None:
+    world = TransactionsWorld()
+    names = [f"x{number}" for number in range(5)]
+    for name in names:
+        producer = world.init(name).producer
+        assert world.add(producer, *range(900), transactional_id=name) is E.NONE
+    batches: list[int] = []
+    run = world.run
+
+    def count(plan: Plan[Any]) -> Any:
+        batches.append(len(plan.entries))
+        return run(plan)
+
+    world.run = count  # type: ignore[method-assign]
+    world.pass_time(TIMEOUT_MS + 10_000)
+    assert [size for size in batches if size] == [2, 2, 1]
+    assert [each.transactional_id for each in world.sent] == names
 
 
 def test_an_unused_transactional_id_is_removed() -> None:
