@@ -162,7 +162,12 @@ def test_the_index_has_the_transactions_whose_batches_are_left(storage: Compacte
 @pytest.mark.parametrize("seed", range(15))
 def test_a_read_committed_consumer_sees_no_difference(seed: int) -> None:
     random = Random(seed)
-    storage = CompactedStorage(compacted(segment_bytes=500, delete_retention_ms=100_000), seed=seed)
+    storage = CompactedStorage(
+        compacted(segment_bytes=500, delete_retention_ms=100_000),
+        seed=seed,
+        dedupe_buffer_size=random.choice((4, 1_000)) * ENTRY_BYTES,
+        io_buffer_load_factor=1.0,
+    )
     sequences = dict.fromkeys(range(4), 0)
     for _ in range(12):
         for _ in range(random.randint(5, 25)):
