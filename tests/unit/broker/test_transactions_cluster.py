@@ -4,7 +4,15 @@ import pytest
 
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import NodeId
+from sawlog.groups.group_machine import GroupMachine
 from sawlog.protocol.messages.end_txn_request import EndTxnRequest
+from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from sawlog.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from sawlog.simulation.simulated_broker import Call
 from support.broker.requests import TOPIC
 from support.broker.transactions import TransactionalProducer, codes
 from support.broker.transactions_cluster import TransactionsCluster
@@ -104,3 +112,38 @@ def test_a_request_for_several_partitions_in_flight_stays_in_order() -> None:
     elsewhere = E.NOT_LEADER_OR_FOLLOWER
     expected = [[E.NONE], [E.NONE, elsewhere], [E.NONE], [E.NONE]]
     assert [codes(call.answered) for call in calls] == expected
+
+
+def test_offsets_in_flight_stay_in_order_while_one_waits_for_another_broker() -> None:
+    cluster = TransactionsCluster()
+    producer = TransactionalProducer(cluster)
+    assert producer.init() is E.NONE
+    node, group, machine = group_elsewhere(cluster)
+
+    def commit(offset: int) -> Call:
+        partitions = [TxnOffsetCommitRequestPartition(0, offset, -1, "")]
+        topics = [TxnOffsetCommitRequestTopic(TOPIC, partitions=partitions)]
+        identity = ("x", group, producer.producer_id, producer.epoch)
+        return cluster.send_to(node, TxnOffsetCommitRequest(*identity, topics=topics), 5)
+
+    calls = [commit(1), commit(2)]
+    cluster.run(lambda: machine.offsets.pending)
+    calls.append(commit(3))
+    cluster.run(lambda: all(call.is_done for call in calls))
+    assert producer.end() is E.NONE
+    cluster.run(lambda: not machine.offsets.pending)
+    committed = machine.offsets.get(group, TOPIC, 0)
+    assert committed is not None
+    assert committed.offset == 3
+
+
+def group_elsewhere(cluster: TransactionsCluster) -> tuple[NodeId, str, GroupMachine]:
+    """A group of another coordinator than the transactions'; its node and machine."""
+    cluster.ask_node(NodeId(1), FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+    cluster.schedule.run_for(5_000)
+    for number in range(99):
+        group = f"group {number}"
+        node = cluster.broker(NodeId(1)).components.groups.coordinator_of(group)
+        if node != cluster.coordinator:
+            return node, group, cluster.broker(node).components.groups.runtime_of(group).machine
+    raise AssertionError("all groups have the same coordinator")
