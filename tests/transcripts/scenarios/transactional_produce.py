@@ -16,6 +16,7 @@ TOPIC = "produced"
 FIRST, LAST_OLD, NEWEST = 3, 11, 13
 UNKNOWN_PRODUCER = 9_000_000_001
 LATEST = -1
+SHORT_MS = 500  # a busy broker needs a while from the begin of a transaction to its first batch
 REFUSED_AT_ONCE = Differs(
     "Sawlog refuses the batch before it asks the coordinator",
     {"responses.0.partition_responses.0.error_code": "INVALID_RECORD"},
@@ -178,11 +179,11 @@ def late_batches(transcript: Transcript) -> None:
     for version in (LAST_OLD, 10, 12):
         is_old = version <= LAST_OLD
         producer = TransactionalProducer(transcript, f"late-{version}", TOPIC)
-        producer.init("a short timeout", transaction_timeout_ms=100)
+        producer.init("a short timeout", transaction_timeout_ms=SHORT_MS)
         if is_old:
             producer.add("a partition", 0)
         producer.produce("a batch", 0, version=version)
-        wait_for_abort(transcript, producer)
+        producer.wait_for_abort()
         producer.describe("the transaction has timed out")
         producer.produce("a late batch", 0, version=version)
         producer.produce("a late batch for another partition", 1, version=version)
@@ -190,6 +191,7 @@ def late_batches(transcript: Transcript) -> None:
         producer.add("a late partition", 0)
         producer.end("a late commit", version=4 if is_old else 5)
         producer.end("a late abort", commit=False, version=4 if is_old else 5)
+        producer.wait_for_abort()  # a batch of version 12 begins a transaction
         producer.describe("no transaction is open")
     aborted = TransactionalProducer(transcript, "late-aborted", TOPIC)
     aborted.init("a transactional id")
@@ -199,13 +201,3 @@ def late_batches(transcript: Transcript) -> None:
     for version in (9, 10, LAST_OLD):
         aborted.produce("a late batch", 0, version=version)
     latest(transcript, "nothing is appended after the markers")
-
-
-def wait_for_abort(transcript: Transcript, producer: TransactionalProducer) -> None:
-    fields = {"transactional_ids": [producer.transactional_id]}
-
-    def is_aborted() -> bool:
-        answer = transcript.request_unrecorded("DescribeTransactions", 0, fields)
-        return bool(answer.transaction_states[0].transaction_state == "CompleteAbort")
-
-    transcript.wait_until(is_aborted)

@@ -133,13 +133,16 @@ class TransactionalProducer:
 
     def settle(self) -> None:
         """Wait until the markers are written: how long that takes is not recorded."""
+        self._transcript.wait_until(lambda: not self._state().startswith("Prepare"))
+
+    def wait_for_abort(self) -> None:
+        """Wait until the coordinator has aborted the transaction after its timeout."""
+        self._transcript.wait_until(lambda: self._state() == "CompleteAbort")
+
+    def _state(self) -> str:
         fields = {"transactional_ids": [self.transactional_id]}
-
-        def is_settled() -> bool:
-            answer = self._transcript.request_unrecorded("DescribeTransactions", 0, fields)
-            return not answer.transaction_states[0].transaction_state.startswith("Prepare")
-
-        self._transcript.wait_until(is_settled)
+        answer = self._transcript.request_unrecorded("DescribeTransactions", 0, fields)
+        return str(answer.transaction_states[0].transaction_state)
 
     def describe(self, title: str) -> None:
         fields = {"transactional_ids": [self.transactional_id]}

@@ -172,15 +172,7 @@ def timeouts(transcript: Transcript) -> None:
     producer = TransactionalProducer(transcript, "timeouts", TOPIC)
     producer.init("a short timeout", transaction_timeout_ms=100)
     producer.produce("a batch", 0)
-    fields = {"transactional_ids": ["timeouts"]}
-    transcript.wait_until(
-        lambda: (
-            transcript.request_unrecorded("DescribeTransactions", 0, fields)
-            .transaction_states[0]
-            .transaction_state
-            == "CompleteAbort"
-        )
-    )
+    producer.wait_for_abort()
     producer.describe("the transaction has timed out")
     producer.produce("the producer writes", 0)
     producer.produce("the producer writes to another partition", 1)
