@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from sawlog.core.ports import DiskError
 from sawlog.storage.log_config import FOREVER, LogConfig
 from sawlog.storage.log_state import StoragePorts, create_segment
 from sawlog.storage.open_transactions import AbortedTransaction
@@ -95,20 +96,33 @@ class SegmentWriter:
             segment = self._segments.active
         if aborted is not None:
             self._add_aborted(segment, aborted)
-        if segment.append(batch, size, last_offset, timestamp) and (
+        try:
+            may_be_due = segment.append(batch, size, last_offset, timestamp)
+        except DiskError:
+            if aborted is not None:
+                self._drop_aborted(segment, aborted)
+            raise
+        if may_be_due and (
             self._check_after_ms == FOREVER  # the first batch of the segment
             or self._policy.is_index_full(len(segment.index), len(segment.time_index))
         ):
             self._check_after_ms = self._policy.check_after_ms(segment.fill())
 
     def _add_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
-        """Add an index entry before its marker is written. If the marker cannot be written, the
-        next one with its offset drops the entry, or recovery does."""
+        """Add an index entry before its marker is written."""
         index = segment.transaction_index
-        index.drop_from(aborted.last_offset)
         if index.add(aborted):
             self._unsynced.note_new_entry()
         self._unsynced.note_changed(index.files())
+
+    def _drop_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
+        """Drop the index entry of a marker that was not written: the next batch takes its offset.
+        A DiskError that is not temporary if that fails, so that no batch follows; recovery drops
+        the entry then."""
+        try:
+            segment.transaction_index.drop_from(aborted.last_offset)
+        except DiskError as error:
+            raise DiskError(error.path, error.reason) from error
 
     def roll(self, base_offset: int) -> None:
         """Begin a new active segment at `base_offset`; DiskError, and nothing changed."""

@@ -1,13 +1,17 @@
 """The index of aborted transactions: Kafka's format, look-ups, and repair."""
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ports import DiskFull
 from sawlog.storage.log_config import LogConfig
 from sawlog.storage.log_files import TRANSACTION_INDEX, offset_name
 from sawlog.storage.open_transactions import AbortedTransaction
+from sawlog.storage.segment import Segment
+from sawlog.storage.transaction_index import TransactionIndex
 from support.storage.logs import TP, SimulatedStorage, append, records
 from support.storage.transactions import ABORT, COMMIT, TransactionalProducer
 
@@ -103,6 +107,49 @@ def test_without_disk_space_for_entry_or_marker_the_marker_is_refused(free_bytes
     storage.disk.free_bytes = None
     producer.end(ABORT)
     assert storage.log.aborted_transactions(0, 2) == [(7, 0, 1, 2)]
+
+
+def test_the_entry_of_a_marker_that_was_not_written_is_dropped() -> None:
+    storage = SimulatedStorage()
+    producer = TransactionalProducer(storage.log).send()
+    storage.disk.free_bytes = 40  # enough for the entry, not for the marker
+    with pytest.raises(KafkaError):
+        producer.end(ABORT)
+    assert storage.disk.read_file(INDEX) == b""
+    storage.disk.free_bytes = None
+    append(storage.log, records(1))  # takes the offset of the marker
+    producer.end(ABORT)
+    assert storage.log.aborted_transactions(0, 3) == [(7, 0, 2, 3)]
+    storage.directory.close_cleanly()
+    storage.kill()
+    storage.open()
+    assert storage.log.aborted_transactions(0, 3) == [(7, 0, 2, 3)]
+
+
+def test_if_the_entry_of_an_unwritten_marker_stays_the_directory_goes_offline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storage = SimulatedStorage()
+    producer = TransactionalProducer(storage.log).send()
+
+    def full(path: str) -> Callable[..., NoReturn]:
+        def fail(*_: object) -> NoReturn:
+            raise DiskFull(path, "on demand")
+
+        return fail
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TransactionIndex, "drop_from", full(INDEX))
+        patch.setattr(Segment, "append", full("log"))
+        with pytest.raises(KafkaError):
+            producer.end(ABORT)
+    with pytest.raises(KafkaError) as error:
+        append(storage.log, records(1))
+    assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    storage.kill()
+    storage.open()
+    append(storage.log, records(1))
+    assert storage.log.aborted_transactions(0, 2) == []
 
 
 def test_removed_segments_take_their_index_along() -> None:
