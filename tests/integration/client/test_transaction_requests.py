@@ -209,6 +209,45 @@ def test_a_commit_without_an_answer_can_be_called_again_but_not_aborted(
         producer.send("logs", b"b", partition=0)
 
 
+def test_after_a_commit_of_the_context_manager_without_an_answer_commit_finishes_it(
+    broker: TransactionalBroker, producer: Producer
+) -> None:
+    loading = EndTxnResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    broker.always_reply(ApiKey.END_TXN, loading)
+    with pytest.raises(TransactionRetriable), producer.transaction():
+        producer.send("logs", b"a", partition=0)
+    assert len(broker.requests_for(ApiKey.END_TXN)) > 1
+    with pytest.raises(ValueError, match="the producer is committing; call commit again"):
+        producer.begin()
+    broker.always_reply(ApiKey.END_TXN, broker.end)
+    producer.commit()
+    with producer.transaction():
+        producer.send("logs", b"b", partition=0)
+    assert all(each.committed for each in broker.requests_for(ApiKey.END_TXN))
+
+
+def test_after_an_abort_of_the_context_manager_without_an_answer_abort_finishes_it(
+    broker: TransactionalBroker, producer: Producer
+) -> None:
+    loading = EndTxnResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    broker.always_reply(ApiKey.END_TXN, loading)
+
+    def send_and_fail() -> None:
+        with producer.transaction():
+            producer.send("logs", b"a", partition=0)
+            producer.flush()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        send_and_fail()
+    with pytest.raises(ValueError, match="the producer is aborting; call abort again"):
+        producer.begin()
+    broker.always_reply(ApiKey.END_TXN, broker.end)
+    producer.abort()
+    with producer.transaction():
+        producer.send("logs", b"b", partition=0)
+
+
 def test_the_epoch_goes_up_after_a_lost_batch(
     broker: TransactionalBroker, producer: Producer
 ) -> None:

@@ -275,7 +275,12 @@ class Producer:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Begin a transaction; commit it at the end, or abort it after an exception."""
+        """Begin a transaction; commit it at the end, or abort it after an exception.
+
+        After TransactionRetriable the outcome of the commit is unknown: call `commit` until it
+        returns, before the next `begin`. If the abort after an exception got no answer, the next
+        `begin` raises IllegalTransactionEvent: call `abort` until it returns.
+        """
         self.begin()
         try:
             yield

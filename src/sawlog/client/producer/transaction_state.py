@@ -69,12 +69,17 @@ _NEXT: dict[TransactionState, dict[TransactionEvent, TransactionState]] = {
 DROPPING = frozenset({_State.ABORTING, _State.ABORTABLE_ERROR, _State.FATAL_ERROR})
 """States in which batches that are not in flight are dropped."""
 
+_UNFINISHED = {_State.COMMITTING: _Event.COMMIT, _State.ABORTING: _Event.ABORT}
+"""The method that is to be called again after it raised TransactionRetriable."""
+
 
 def next_state(state: TransactionState, event: TransactionEvent) -> TransactionState:
     """Return the state after the event; IllegalTransactionEvent if it is not allowed."""
     following = _NEXT[state].get(event)
     if following is None:
+        unfinished = _UNFINISHED.get(state)
         raise IllegalTransactionEvent(
             f"cannot {event.value} a transaction: the producer is {state.value}"
+            + (f"; call {unfinished.value} again" if unfinished else "")
         )
     return following
