@@ -117,7 +117,10 @@ def describe_transactions(ids: tuple[str, ...], as_json: bool, cluster: Cluster)
 @with_cluster
 def fence(ids: tuple[str, ...], cluster: Cluster) -> None:
     """Fence the producers of these transactional ids, and abort their open transactions."""
-    report_each(ids, TransactionAdmin(cluster).fence(ids), "fenced")
+    admin = TransactionAdmin(cluster)
+    _, refusals = admin.describe(ids)  # a coordinator would create an id that it does not know
+    known = [name for name in ids if name not in refusals]
+    report_each(known, refusals | admin.fence(known), "fenced")
 
 
 @transactions.command("find-hanging")

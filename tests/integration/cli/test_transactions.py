@@ -110,6 +110,18 @@ def test_a_fenced_producer_cannot_commit(sawlog: Sawlog, topic: str, producer: P
     assert sawlog("consume", topic, *everything) == ""
 
 
+def test_an_unknown_id_is_not_fenced_and_not_created(
+    sawlog: Sawlog, topic: str, producer: Producer
+) -> None:
+    unknown = unique("no-such-id-")
+    sawlog("transactions", "fence", unknown, topic, code=1)
+    assert f"{topic}: fenced" in sawlog.stderr
+    assert f"there is no transactional id '{unknown}'" in sawlog.stderr
+    assert sawlog.json("transactions", "list", "--pattern", unknown) == []
+    with pytest.raises(TransactionFatal):
+        producer.commit()
+
+
 def test_hanging_transactions_are_found_and_aborted(
     sawlog: Sawlog, cluster: Cluster, topic: str, producer: Producer
 ) -> None:
