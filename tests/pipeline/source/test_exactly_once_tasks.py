@@ -329,7 +329,7 @@ def test_a_transaction_that_is_fenced_before_the_commit_fails_the_batch(query: Q
 
 
 def test_the_marker_topic_must_exist(query: Query) -> None:
-    with pytest.raises(NoSuchTopic, match="no-such-topic"):
+    with pytest.raises(NoSuchTopic, match="'markerTopic': there is no topic 'no-such"):
         query.task(0, 0, ["a"], markerTopic="no-such-topic")
 
 

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from sawlog.client.admin.group_offsets import Committed, commit_offsets, committed_offsets
-from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.client.net.coordinator_requests import Coordinators
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.sink.sink_errors import Refused
@@ -130,7 +130,10 @@ class BatchMarkers:
         self._coordinators = Coordinators(cluster)
         self._query = query
         self.partition = partition_of(marker_topic, 0)
-        cluster.leader(self.partition)  # raises if there is no such topic
+        try:
+            cluster.leader(self.partition)
+        except NoSuchTopic as error:
+            raise NoSuchTopic(f"the option 'markerTopic': {error}") from None
 
     def read(self, task: int) -> tuple[Marker | None, BatchRecord | None]:
         """Return the task's marker and the query's record; waits for commits that are pending."""
