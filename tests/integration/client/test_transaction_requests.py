@@ -281,13 +281,15 @@ def test_a_fenced_end_is_fatal_and_drops_what_comes_after(
             call()
 
 
-def test_an_empty_transactional_id_and_weak_acks_are_refused(
+def test_an_empty_transactional_id_weak_acks_and_no_timeout_are_refused(
     broker: TransactionalBroker,
 ) -> None:
     with pytest.raises(ValueError, match="the transactional id is empty"):
         Producer(broker.bootstrap, transactional_id="")
     with pytest.raises(ValueError, match="needs acks=all"):
         Producer(broker.bootstrap, transactional_id="id", acks=1)
+    with pytest.raises(ValueError, match="transaction_timeout_ms is at least 1, not 0"):
+        Producer(broker.bootstrap, transactional_id="id", transaction_timeout_ms=0)
     with (
         Producer(broker.bootstrap) as plain,
         pytest.raises(ValueError, match="has no transactional id"),

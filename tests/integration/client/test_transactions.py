@@ -12,6 +12,7 @@ from sawlog.client.admin.list_offsets import LATEST, list_offsets
 from sawlog.client.arrow.offset_range import read_range
 from sawlog.client.consumer.consumer import AT_EARLIEST, Consumer
 from sawlog.client.consumer.membership.membership_protocol import GroupSettings
+from sawlog.client.consumer.membership.offset_commits import CommitFailed
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.producer.producer import Producer
@@ -19,6 +20,7 @@ from sawlog.client.producer.transaction_errors import (
     TransactionAbortable,
     TransactionError,
     TransactionFatal,
+    TransactionRetriable,
 )
 from sawlog.client.producer.transaction_state import IllegalTransactionEvent
 from sawlog.core.errors import ErrorCode
@@ -197,10 +199,10 @@ def test_the_context_manager_commits_or_aborts(
 def test_calls_in_the_wrong_state_are_refused(topic: str, producer: Producer) -> None:
     with pytest.raises(IllegalTransactionEvent, match="call begin first"):
         producer.send(topic, b"")
-    with pytest.raises(IllegalTransactionEvent, match="cannot commit"):
+    with pytest.raises(IllegalTransactionEvent, match=r"cannot commit .*; call begin first"):
         producer.commit()
     producer.begin()
-    with pytest.raises(IllegalTransactionEvent, match="cannot begin"):
+    with pytest.raises(IllegalTransactionEvent, match=r"cannot begin .*; commit or abort it first"):
         producer.begin()
     producer.abort()
     with pytest.raises(IllegalTransactionEvent, match="cannot abort"):
@@ -277,6 +279,37 @@ def test_a_former_member_cannot_commit_offsets(
         producer.abort()
         with producer.transaction():
             producer.send_offsets({partition_of(topic, 0): 1}, consumer.group_metadata)
+
+
+def test_a_consumer_that_has_not_joined_has_no_metadata_for_transactions(
+    cluster: Cluster, topic: str
+) -> None:
+    with Consumer(cluster, group=f"group-of-{topic}") as consumer:
+        consumer.subscribe([topic])
+        with pytest.raises(CommitFailed, match="not, or no longer, a member of the group"):
+            _ = consumer.group_metadata
+
+
+def test_a_negative_offset_is_refused_and_leaves_the_transaction_open(
+    topic: str, producer: Producer
+) -> None:
+    with producer.transaction():
+        for offset in (-1, Committed(-1, -1, "")):
+            with pytest.raises(ValueError, match=f"{topic}-0: an offset must not be negative"):
+                producer.send_offsets({partition_of(topic, 0): offset}, f"group-of-{topic}")
+
+
+def test_offsets_of_an_unknown_topic_are_refused_with_its_name(bootstrap: str) -> None:
+    name = unique("no-such-topic-")
+    with (
+        Cluster(bootstrap, timeout_ms=1_000) as impatient,
+        Producer(impatient, transactional_id=name) as producer,
+    ):
+        producer.begin()
+        with pytest.raises(
+            TransactionRetriable, match=f": UNKNOWN_TOPIC_OR_PARTITION: {name}-0; call the same"
+        ):
+            producer.send_offsets({partition_of(name, 0): 1}, name)
 
 
 def test_records_are_copied_exactly_once_across_aborts(cluster: Cluster, topic: str) -> None:

@@ -89,7 +89,14 @@ def transaction_error(verdict: Verdict, what: str, error: Exception) -> Transact
     """Make the error of a verdict, with a text that says what to do."""
     code = error.code if isinstance(error, KafkaError) else None
     reason = str(error) if code is None or str(error) == code.name else f"{code.name}: {error}"
-    if code in _FENCED:
+    if code in _FENCED and verdict is Verdict.ABORT:
+        advice = "abort the transaction; abort tells whether another producer has the id"
+    elif code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+        advice = (
+            "close this producer, and set transaction_timeout_ms to no more than the brokers allow"
+            " (transaction.max.timeout.ms, 15 minutes by default)"
+        )
+    elif code in _FENCED:
         advice = (
             "another producer has the transactional id, or the transaction took longer than its"
             " timeout; close this producer"

@@ -67,6 +67,8 @@ class TransactionManager:
     ) -> None:
         if not transactional_id:
             raise ValueError("the transactional id is empty; name one, the same in every run")
+        if timeout_ms < 1:
+            raise ValueError(f"transaction_timeout_ms is at least 1, not {timeout_ms}")
         self.transactional_id = transactional_id
         self._cluster = cluster
         self._timeout_ms = timeout_ms
@@ -214,6 +216,10 @@ class TransactionManager:
     ) -> None:
         """Commit offsets of a group with the transaction."""
         self.check_open()
+        for partition, offset in offsets.items():
+            number = offset if isinstance(offset, int) else offset.offset
+            if number < 0:
+                raise ValueError(f"{partition}: an offset must not be negative, but is {number}")
         what = f"the offsets of the group {group.group!r} were not added to the transaction"
         if not self._has_version_2 and group.group not in self._added_groups:
             self._ask_coordinator(

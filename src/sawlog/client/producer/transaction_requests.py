@@ -188,6 +188,8 @@ def _raise_first(results: Iterator[tuple[TopicPartition, int]]) -> None:
     for partition, code in results:
         if code:
             error = kafka_error(code, None)
-            errors.append(KafkaError(error.code, f"{partition}: {error}"))
+            # `transaction_error` adds the name of the code.
+            text = "" if str(error) == error.code.name else f": {error}"
+            errors.append(KafkaError(error.code, f"{partition}{text}"))
     if errors:
         raise min(errors, key=lambda error: error.is_retriable)

@@ -4,8 +4,8 @@ from enum import Enum
 
 
 class TransactionState(Enum):
-    UNINITIALIZED = "uninitialized"
-    READY = "ready"
+    UNINITIALIZED = "not initialized"
+    READY = "in no transaction"
     IN_TRANSACTION = "in a transaction"
     COMMITTING = "committing"
     ABORTING = "aborting"
@@ -66,20 +66,25 @@ _NEXT: dict[TransactionState, dict[TransactionEvent, TransactionState]] = {
     },
 }
 
+_ADVICE = {
+    _State.UNINITIALIZED: "call begin first",
+    _State.READY: "call begin first",
+    _State.IN_TRANSACTION: "commit or abort it first",
+    _State.COMMITTING: "call commit again",
+    _State.ABORTING: "call abort again",
+    _State.ABORTABLE_ERROR: "call abort first",
+    _State.FATAL_ERROR: "close it",
+}
+
 DROPPING = frozenset({_State.ABORTING, _State.ABORTABLE_ERROR, _State.FATAL_ERROR})
 """States in which batches that are not in flight are dropped."""
-
-_UNFINISHED = {_State.COMMITTING: _Event.COMMIT, _State.ABORTING: _Event.ABORT}
-"""The method that is to be called again after it raised TransactionRetriable."""
 
 
 def next_state(state: TransactionState, event: TransactionEvent) -> TransactionState:
     """Return the state after the event; IllegalTransactionEvent if it is not allowed."""
     following = _NEXT[state].get(event)
     if following is None:
-        unfinished = _UNFINISHED.get(state)
         raise IllegalTransactionEvent(
-            f"cannot {event.value} a transaction: the producer is {state.value}"
-            + (f"; call {unfinished.value} again" if unfinished else "")
+            f"cannot {event.value} a transaction: the producer is {state.value}; {_ADVICE[state]}"
         )
     return following

@@ -54,7 +54,7 @@ def test_an_event_leads_to_one_state_or_is_refused(state: State, event: Event) -
 
 
 def test_an_open_transaction_that_commits_cannot_be_aborted() -> None:
-    with pytest.raises(IllegalTransactionEvent, match="cannot abort"):
+    with pytest.raises(IllegalTransactionEvent, match=r"cannot abort .*; call commit again"):
         next_state(State.COMMITTING, Event.ABORT)
 
 
@@ -103,3 +103,18 @@ def test_a_fenced_producer_is_told_the_two_reasons() -> None:
     )
     assert "another producer has the transactional id" in str(made)
     assert "longer than its timeout" in str(made)
+
+
+def test_a_batch_with_an_old_epoch_asks_for_an_abort_not_for_a_new_producer() -> None:
+    """Only the coordinator knows whether the producer was fenced (KIP-588)."""
+    error = KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
+    text = str(transaction_error(verdict_of_batch(error), "not delivered", error))
+    assert "; abort the transaction" in text
+    assert "close this producer" not in text
+
+
+def test_a_refused_timeout_names_the_settings_of_both_sides() -> None:
+    error = KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    text = str(transaction_error(Verdict.GIVE_UP, "not usable", error))
+    assert "transaction_timeout_ms" in text
+    assert "transaction.max.timeout.ms" in text

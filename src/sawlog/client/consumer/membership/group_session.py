@@ -200,7 +200,16 @@ class GroupSession:
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        return GroupMetadata(self._settings.group, self._identity_for({}))
+        try:
+            return GroupMetadata(self._settings.group, self._identity_for({}))
+        except CommitFailed as error:
+            raise CommitFailed(
+                error.code,
+                f"this consumer is not, or no longer, a member of the group"
+                f" {self._settings.group!r}, so offsets cannot be committed for it"
+                f" ({error.code.name}); abort the transaction, and call poll, which joins the"
+                " group. The next owner of its partitions reads their records again",
+            ) from None
 
     def _identity_for(self, offsets: Offsets) -> Identity:
         if self._heartbeat_thread is None:
