@@ -110,6 +110,11 @@ def test_a_fenced_producer_cannot_commit(sawlog: Sawlog, topic: str, producer: P
     assert sawlog("consume", topic, *everything) == ""
 
 
+def test_an_invalid_pattern_is_refused_with_its_text(sawlog: Sawlog) -> None:
+    sawlog("transactions", "list", "--pattern", "a(", code=1)
+    assert "'a(' is not a regular expression (RE2)" in sawlog.stderr
+
+
 def test_an_unknown_id_is_not_fenced_and_not_created(
     sawlog: Sawlog, topic: str, producer: Producer
 ) -> None:

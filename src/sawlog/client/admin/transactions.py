@@ -19,7 +19,7 @@ from sawlog.client.net.coordinator_requests import (
 )
 from sawlog.client.net.leader_requests import group_by_topic, partition_of, send_to_leaders
 from sawlog.client.net.metadata import Node
-from sawlog.core.errors import KafkaError
+from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId, TopicPartition
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages import describe_producers_request as producers_request
@@ -235,6 +235,9 @@ def _list(
     if request.transactional_id_pattern is not None:
         require_version(connection, ApiKey.LIST_TRANSACTIONS, _FIRST_VERSION_WITH_PATTERN)
     response = connection.request(request, ListTransactionsResponse)
+    if response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION:
+        pattern = request.transactional_id_pattern
+        raise kafka_error(response.error_code, f"{pattern!r} is not a regular expression (RE2)")
     if response.error_code:
         raise kafka_error(response.error_code, f"broker {node} refused to list its transactions")
     return [
