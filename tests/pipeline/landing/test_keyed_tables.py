@@ -9,7 +9,6 @@ import pytest
 
 from sawlog.client.consumer.consumer import AtOffset
 from sawlog.client.net.cluster import Cluster
-from sawlog.client.producer.producer import Producer
 from sawlog.pipeline.delta.compaction import compact, compact_tiers
 from sawlog.pipeline.delta.errors import KeyConflict
 from sawlog.pipeline.delta.merge import MergedFiles, merge_changes
@@ -20,7 +19,7 @@ from sawlog.pipeline.landing.driver.replay import resolve_replay_start, restore_
 from sawlog.pipeline.landing.failures import LandingFailure
 from support.pipeline.confluent_values import Sent, Serializers
 from support.pipeline.drivers import uncommitted
-from support.pipeline.keyed_topics import Json, send_keyed
+from support.pipeline.keyed_topics import Json, send_framed, send_keyed
 from support.pipeline.landing import create_topic, land_here, pipeline_of, rows_of
 from support.pipeline.schema_registry import running_registry
 from support.server.broker_process import SawlogServer
@@ -218,31 +217,16 @@ def test_tombstones_whose_keys_have_schemas_in_a_registry_delete(
         rows: list[tuple[Sent | None, Sent | None]] = [
             (None, values.avro(row, {"id": number, "n": number})) for number in range(4)
         ]
-        _send(broker.bootstrap, topic, [(keys.avro(key, {"id": 9}), None)], 1)
+        send_framed(broker.bootstrap, topic, [(keys.avro(key, {"id": 9}), None)], 1)
         assert landed(pipeline, "offset") == []
-        _send(broker.bootstrap, topic, [*rows, (keys.avro(key, {"id": 1}), None)])
-        _send(broker.bootstrap, topic, [(keys.avro("int", 8), None)], 1)
+        send_framed(broker.bootstrap, topic, [*rows, (keys.avro(key, {"id": 1}), None)])
+        send_framed(broker.bootstrap, topic, [(keys.avro("int", 8), None)], 1)
         assert landed(pipeline, "id", "n") == [(0, 0), (2, 2), (3, 3)]
         unknown = Sent(b"\0\0\0\0\x63\2", [])
-        _send(broker.bootstrap, topic, [(keys.avro("int", 2), None), (unknown, None)])
+        send_framed(broker.bootstrap, topic, [(keys.avro("int", 2), None), (unknown, None)])
         assert landed(pipeline, "id") == [(0,), (3,)]
     told = "a delete whose key does not give id: schema id 99: the registry has no such schema"
     assert dead_letters(pipeline) == [(6, told)]
-
-
-def _send(
-    bootstrap: str, topic: str, records: list[tuple[Sent | None, Sent | None]], partition: int = 0
-) -> None:
-    with Cluster(bootstrap) as cluster, Producer(cluster) as producer:
-        for key, value in records:
-            headers = [header for part in (key, value) if part for header in part.headers]
-            producer.send(
-                topic,
-                None if value is None else value.value,
-                None if key is None else key.value,
-                headers=tuple(headers),
-                partition=partition,
-            )
 
 
 def event(op: str, before: Json = None, after: Json = None, *, wrapped: bool) -> dict[str, Any]:

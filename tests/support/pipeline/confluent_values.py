@@ -30,6 +30,7 @@ class Serializers:
         self._client = SchemaRegistryClient({"url": url})
         self._topic = topic
         self._part = MessageField.KEY if is_key else MessageField.VALUE
+        self._avro: dict[str, AvroSerializer] = {}  # each asks for the id of its schema once
         self._settings = {"schema.id.serializer": header_schema_id_serializer} if in_header else {}
 
     def __enter__(self) -> Self:
@@ -40,7 +41,9 @@ class Serializers:
 
     def avro(self, schema: Any, row: Any) -> Sent:
         text = json.dumps(schema)
-        return self._sent(AvroSerializer(self._client, text, conf=self._settings), row)
+        if text not in self._avro:
+            self._avro[text] = AvroSerializer(self._client, text, conf=self._settings)
+        return self._sent(self._avro[text], row)
 
     def json(self, schema: Any, row: Mapping[str, Any]) -> Sent:
         text = json.dumps(schema)

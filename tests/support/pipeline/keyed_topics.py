@@ -7,6 +7,7 @@ from typing import Any
 
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.producer.producer import Producer
+from support.pipeline.confluent_values import Sent
 from support.pipeline.landing import records_of, rows_of
 from support.pipeline.topic_load import TopicLoad
 
@@ -19,6 +20,25 @@ def send_keyed(bootstrap: str, topic: str, records: Iterable[Record], partition:
     with Cluster(bootstrap) as cluster, Producer(cluster) as producer:
         for key, value in records:
             producer.send(topic, encoded(value), key=encoded(key), partition=partition)
+
+
+def send_framed(
+    bootstrap: str,
+    topic: str,
+    records: Iterable[tuple[Sent | None, Sent | None]],
+    partition: int = 0,
+) -> None:
+    """Send keys and values of serializers, with the headers of both."""
+    with Cluster(bootstrap) as cluster, Producer(cluster) as producer:
+        for key, value in records:
+            headers = [header for part in (key, value) if part for header in part.headers]
+            producer.send(
+                topic,
+                None if value is None else value.value,
+                None if key is None else key.value,
+                headers=tuple(headers),
+                partition=partition,
+            )
 
 
 def encoded(value: Json | str | int) -> bytes | None:

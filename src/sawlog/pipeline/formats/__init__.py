@@ -4,6 +4,7 @@ Bad values have a reason.
 """
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -83,6 +84,10 @@ def parser_input(format_: Format, records: pa.RecordBatch) -> pa.Array:
 
 
 def _framed_parser(format_: Format, columns: ColumnRules) -> Parser:
+    if format_.kind == "json" and format_.envelope:
+        from sawlog.pipeline.formats.json_format import JsonParser
+
+        return JsonParser(replace(format_, options={}), columns)  # rows of unwrapped events
     if format_.kind == "json":
         from sawlog.pipeline.formats.framed_json import FramedJsonParser
 

@@ -43,17 +43,23 @@ class AvroDecoder:
         self.columns = pa.schema([pa.field(field_column(part.name), part.type) for part in fields])
 
     def decode(self, payloads: Sequence[bytes]) -> Decoded:
-        records: list[dict[str, Any]] = []
-        kept: list[int] = []
+        records, bad = self.records(payloads)
+        kept = list(records)
+        batch, misfits = self.batch(list(records.values()))
+        return Decoded(batch, {**bad, **{kept[at]: reason for at, reason in misfits.items()}})
+
+    def records(
+        self, payloads: Sequence[bytes]
+    ) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
+        """The records and the reasons for bad ones, by index."""
+        records: dict[int, dict[str, Any]] = {}
         bad: dict[int, str] = {}
         for row, payload in enumerate(payloads):
             try:
-                records.append(self.record(payload))
-                kept.append(row)
+                records[row] = self.record(payload)
             except NotARecord as refused:
                 bad[row] = str(refused)
-        batch, misfits = self.batch(records)
-        return Decoded(batch, {**bad, **{kept[at]: reason for at, reason in misfits.items()}})
+        return records, bad
 
     def record(self, value: bytes, start: int = 0) -> dict[str, Any]:
         """Decode the record from `start` to the end of a value. Raises NotARecord."""

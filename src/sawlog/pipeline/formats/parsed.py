@@ -24,9 +24,10 @@ class FormatError(ValueError):
 class Format:
     """The format of values; each parser documents its options.
 
-    With a registry, the schemas of the values are there. `epoch_millis` are the paths of timestamps
-    whose numbers are milliseconds, and `hinted_bigints` those of integers that stay so, both in
-    JSON.
+    With a registry, the schemas of the values are there. With an `envelope` a value is a change
+    event, and its row is parsed: `debezium`, or empty if a value is a row. `epoch_millis` are the
+    paths of timestamps whose numbers are milliseconds, and `hinted_bigints` those of integers that
+    stay so, both in JSON.
     """
 
     kind: Kind
@@ -34,6 +35,7 @@ class Format:
     registry: RegistryUrl | None = None
     epoch_millis: Sequence[str] = ()
     hinted_bigints: Sequence[str] = ()
+    envelope: str = ""
 
 
 class ColumnRules(NamedTuple):

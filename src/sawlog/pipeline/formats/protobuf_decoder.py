@@ -7,7 +7,7 @@ The type comes from descriptors: those of a file that `protoc --include_imports
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -28,12 +28,18 @@ _ARROW_ERRORS = (pa.ArrowException, OverflowError, TypeError, ValueError)
 
 
 class ProtobufDecoder:
-    """Decodes messages; raises FormatError if a table cannot have the message's columns."""
+    """Decodes messages; raises FormatError if a table cannot have the message's columns.
 
-    def __init__(self, descriptor: Descriptor) -> None:
+    With `only` the others of its columns are left out; names ignore case.
+    """
+
+    def __init__(self, descriptor: Descriptor, only: Collection[str] | None = None) -> None:
         self._class = GetMessageClass(descriptor)
-        self._struct = message_columns(descriptor)
-        self.columns = pa.schema(list(self._struct.type))
+        self._fields = message_columns(descriptor).fields
+        if only is not None:
+            wanted = {name.lower() for name in only}
+            self._fields = [one for one in self._fields if one.name.lower() in wanted]
+        self.columns = pa.schema([pa.field(one.name, one.column.type) for one in self._fields])
 
     def decode(self, payloads: Sequence[bytes]) -> Decoded:
         messages: list[Any] = []
@@ -64,7 +70,7 @@ class ProtobufDecoder:
         return Decoded(self._batch(messages), bad)
 
     def _reason(self, message: Any, error: Exception) -> str:
-        for field in self._struct.fields:
+        for field in self._fields:
             try:
                 field.array([message])
             except _ARROW_ERRORS as wrong:
@@ -72,7 +78,7 @@ class ProtobufDecoder:
         return str(error)
 
     def _batch(self, messages: Sequence[Any]) -> pa.RecordBatch:
-        arrays = [field.array(messages) for field in self._struct.fields]
+        arrays = [field.array(messages) for field in self._fields]
         return pa.RecordBatch.from_arrays(arrays, schema=self.columns)
 
 

@@ -2,10 +2,10 @@
 
 The columns are those of all schemas that values had so far: a new version of a schema adds its
 fields to the table. Options of avro: `schema`, the text of an .avsc file to which all records are
-resolved instead.
+resolved instead. In an envelope, values are change events, and the columns are those of their rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -51,15 +51,23 @@ class _Writer(NamedTuple):
     columns: pa.Schema  # of the decoder, with their names in the table
 
 
+DecoderOf = Callable[[str, RegisteredSchema, Indexes, str | None], Decoder]
+"""Makes a decoder from the kind of a schema, the schema, the place of a Protobuf message in it, and
+an Avro schema of the reader. Raises FormatError."""
+
+
 class RegistryParser:
     """Reads values in Confluent's framing; a value of an unknown schema is a bad row."""
 
-    def __init__(self, format_: Format, columns: ColumnRules) -> None:
+    def __init__(
+        self, format_: Format, columns: ColumnRules, decoder_of: DecoderOf | None = None
+    ) -> None:
         assert format_.registry is not None, format_
         check_options(format_, {"schema": None, "encoding": _ENCODINGS})
         self._kind = format_.kind
         self._client = registry_client(format_.registry)
         self._reader = format_.options.get("schema")
+        self._decoder_of = decoder_of or (row_decoder if format_.envelope else schema_decoder)
         self._rules = columns
         self._columns = columns.known
         self._writers: dict[tuple[SchemaId, Indexes], _Writer | str] = {}
@@ -133,7 +141,7 @@ class RegistryParser:
         if isinstance(schema, str):
             return schema
         try:
-            decoder = schema_decoder(self._kind, schema, indexes, self._reader)
+            decoder = self._decoder_of(self._kind, schema, indexes, self._reader)
             return _Writer(decoder, self._named(decoder.columns))
         except FormatError as error:
             return f"{schema_words(schema_id)}: {error}"
@@ -166,6 +174,42 @@ def schema_decoder(
     from sawlog.pipeline.formats.protobuf_decoder import ProtobufDecoder, message_of_schema
 
     return ProtobufDecoder(message_of_schema(schema, indexes))
+
+
+@lru_cache(maxsize=_KEPT_DECODERS)
+def row_decoder(
+    kind: str, schema: RegisteredSchema, indexes: Indexes, reader: str | None
+) -> Decoder:
+    """The decoder of the rows of change events, kept by this process. Raises FormatError."""
+    assert reader is None, "rows have the schema of their writer"
+    if kind == "avro":
+        from sawlog.pipeline.formats.avro_envelope import AvroRows
+
+        return AvroRows(schema.text, [one.text for one in schema.references])
+    from sawlog.pipeline.formats.protobuf_decoder import message_of_schema
+    from sawlog.pipeline.formats.protobuf_envelope import ProtobufRows
+
+    return ProtobufRows(message_of_schema(schema, indexes))
+
+
+@lru_cache(maxsize=_KEPT_DECODERS)
+def event_decoder(
+    kind: str,
+    schema: RegisteredSchema,
+    indexes: Indexes,
+    reader: str | None,
+    keys: tuple[str, ...],
+) -> Decoder:
+    """The decoder of what change events do to rows with these keys. Raises FormatError."""
+    assert reader is None, "rows have the schema of their writer"
+    if kind == "avro":
+        from sawlog.pipeline.formats.avro_envelope import AvroEvents
+
+        return AvroEvents(schema.text, [one.text for one in schema.references], keys)
+    from sawlog.pipeline.formats.protobuf_decoder import message_of_schema
+    from sawlog.pipeline.formats.protobuf_envelope import ProtobufEvents
+
+    return ProtobufEvents(message_of_schema(schema, indexes), keys)
 
 
 def _in_order(

@@ -5,16 +5,13 @@ before the key. A key may have another kind of schema than the value of its reco
 schema need not be that of a record: `"long"` is the schema of a key that is a number.
 """
 
-import base64
-import datetime as dt
 import json
-from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sawlog.pipeline.formats.decoded import Decoder
+from sawlog.pipeline.formats.key_json import BadKey, key_json
 from sawlog.pipeline.formats.parsed import FormatError
 from sawlog.pipeline.formats.registry_format import WIRE_FORMATS, schema_decoder
 from sawlog.pipeline.formats.registry_framing import (
@@ -34,10 +31,6 @@ from sawlog.pipeline.registry.registry_client import (
 from sawlog.pipeline.registry.registry_url import RegistryUrl
 
 _SCALAR = "scalar"  # the field of a record around a schema that is none
-
-
-class BadKey(Exception):
-    """A key that cannot be decoded; the message is the reason."""
 
 
 class FramedKeys:
@@ -89,7 +82,7 @@ class FramedKeys:
             raise BadKey(f"{decoded.bad[0]} ({schema_words(schema_id)})")
         (row,) = decoded.rows.to_pylist()
         value = row[_SCALAR] if list(row) == [_SCALAR] else row
-        return json.dumps(value, default=_json_value, ensure_ascii=False).encode()
+        return key_json(value)
 
 
 def _schema(client: RegistryClient, schema_id: SchemaId) -> RegisteredSchema:
@@ -124,14 +117,3 @@ def _as_record(text: str) -> str:
         return text
     fields = [{"name": _SCALAR, "type": schema}]
     return json.dumps({"type": "record", "name": "sawlog_key", "fields": fields})
-
-
-def _json_value(value: Any) -> str:
-    """A value that JSON lacks, in the form that columns of its type take."""
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, dt.date | dt.datetime):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return str(value)
-    raise BadKey(f"a key of {type(value).__name__} cannot be JSON")

@@ -41,7 +41,8 @@ def format_of(config: LandedTable) -> Format:
         )
         millis, bigints = epoch_millis(columns), list(leaf_paths(columns, pa.types.is_int64))
     registry = config.registry if uses_registry(config) else None
-    return Format(config.format, options, registry, millis, bigints)  # type: ignore[arg-type]
+    envelope = config.upsert.envelope if config.upsert is not None else ""
+    return Format(config.format, options, registry, millis, bigints, envelope)  # type: ignore[arg-type]
 
 
 def uses_registry(config: LandedTable) -> bool:

@@ -6,7 +6,6 @@ import pyarrow as pa
 
 from sawlog.pipeline.delta.errors import KeyConflict
 from sawlog.pipeline.delta.merge import check_key_columns
-from sawlog.pipeline.formats import is_framed
 from sawlog.pipeline.formats.landed_rows import RECORD
 from sawlog.pipeline.formats.parsed import Format
 from sawlog.pipeline.landing.configuration import yaml_nodes
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 APPEND, UPSERT = MODES = ("append", "upsert")
 DEBEZIUM = "debezium"
+_ENVELOPE_FORMATS = ("json", "avro", "protobuf")
 NO_COLUMNS: tuple[str, ...] = ()
 KEYED_KEYS = ("mode", "key", "delete_when", "envelope")
 
@@ -49,9 +49,10 @@ def read_upsert(entry: Section, format_name: str) -> Upsert | None:
         entry.problems.add(
             entry.node_of("key"), f"key: with format raw only {RECORD_KEY}, the key of the record"
         )  # fmt: skip
-    if envelope and format_name != "json":
+    if envelope and format_name not in _ENVELOPE_FORMATS:
         entry.problems.add(
-            entry.node_of("envelope"), f"envelope: {envelope} needs format: json, not {format_name}"
+            entry.node_of("envelope"), f"envelope: {envelope} needs format: json, avro or protobuf,"
+            f" not {format_name}"
         )  # fmt: skip
     return Upsert(key, delete_when, envelope)
 
@@ -83,11 +84,19 @@ def check_upsert_columns(
 
 
 def check_envelope(entry: Section, upsert: Upsert, format_: Format) -> None:
-    if upsert.envelope and is_framed(format_):
-        entry.problems.add(
-            entry.node_of("envelope"), f"envelope: {upsert.envelope} is read from plain JSON, not"
-            " from values with the id of a schema"
-        )  # fmt: skip
+    """Check that values tell the schema of their envelope, which has that of the rows."""
+    if not upsert.envelope or format_.kind not in _ENVELOPE_FORMATS:
+        return
+    problem = ""
+    if format_.kind == "json":
+        if format_.registry is not None:
+            problem = "of values with the id of a JSON Schema infers its columns, or takes DDL: use"
+            problem += " options: {encoding: confluent}, not schema: registry"
+    elif format_.registry is None or "schema" in format_.options:
+        problem = f"in {format_.kind} reads the schemas of values from a registry, not from a file:"
+        problem += " use registry: http://HOST:8081 with schema: registry, or with DDL"
+    if problem:
+        entry.problems.add(entry.node_of("envelope"), f"envelope: {upsert.envelope} {problem}")
 
 
 def _mode(node: "yaml.Node") -> str:

@@ -33,7 +33,7 @@ class ChunkChanges(NamedTuple):
     """The records of a chunk by what they do."""
 
     records: pa.RecordBatch  # those with rows
-    values: pa.Array | None  # the row of each of them, to be parsed; None: their values are rows
+    values: pa.Array | None  # the row of each of them, to be parsed; None: the values have it
     deletes: pa.RecordBatch
     dead: pa.RecordBatch
 
@@ -46,7 +46,7 @@ class KeyedRecords:
         self._value_keys = [name for name in upsert.key if name != RECORD_KEY]
         self._key_parser = RecordKeyParser(self._value_keys, known, infer=infer)
         self._condition = Condition(upsert.delete_when) if upsert.delete_when else None
-        self._envelope = DebeziumEnvelope() if upsert.envelope else None
+        self._envelope = DebeziumEnvelope(format_, self._value_keys) if upsert.envelope else None
         self._framed_keys = _framed_keys(format_) if self._value_keys else None
 
     def split(self, partition: TopicPartition, records: pa.RecordBatch) -> ChunkChanges:
@@ -68,9 +68,10 @@ class KeyedRecords:
             dead_rows(*partition, records, Parsed(keys.rows, None, bad)),
             dead_rows(*partition, deleting, keys),
         ]
+        is_unwrapped = self._envelope is not None and self._envelope.has_rows_as_json
         return ChunkChanges(
             records.filter(has_row),
-            None if self._envelope is None else rows.filter(has_row),
+            rows.filter(has_row) if is_unwrapped else None,
             self._placed(assemble(*partition, deleting, keys)),
             pa.Table.from_batches(dead).combine_chunks().to_batches()[0]
             if any(part.num_rows for part in dead)
@@ -139,8 +140,9 @@ class KeyedRecords:
         A record without a row after deletes.
         """
         count = len(values)
-        places = _numbers(count).filter(pc.is_valid(values))
-        events = envelope.unwrap(values.drop_null())
+        has_value = pc.is_valid(values)
+        places = _numbers(count).filter(has_value)
+        events = envelope.unwrap(records.filter(has_value))
         at = places.take(events.kept)
         bad = [BadRow(places[row].as_py(), reason) for row, reason in events.bad]
         is_row = pc.fill_null(pc.is_in(events.op, value_set=pa.array(UPSERTS)), False)

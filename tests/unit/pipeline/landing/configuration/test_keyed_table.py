@@ -1,6 +1,8 @@
 """The settings of keyed tables in the pipeline file."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from support.sources import ROOT
 
 HEAD = "brokers: 127.0.0.1:9092\nlake: ./lake\ntables:\n"
 JSON = "format: json, schema: 'id BIGINT, b STRING, d DOUBLE, gone BOOLEAN'"
+REGISTRY = "registry: 'http://r:8081'"
 
 
 def upsert_of(settings: str, more: str = "") -> Upsert | None:
@@ -25,6 +28,7 @@ def test_the_example_of_the_documentation_is_valid() -> None:
     (example,) = (block for block in blocks if "envelope:" in block)
     pipeline = parse_pipeline("p.yaml", f"brokers: 127.0.0.1:9092\nlake: ./lake\n{example}")
     assert [table.upsert for table in pipeline.landed] == [
+        Upsert(("id",), envelope="debezium"),
         Upsert(("id",), envelope="debezium"),
         Upsert(("sku", "shop"), "gone OR amount < 0"),
         Upsert(("key",)),
@@ -44,6 +48,20 @@ def test_a_keyed_table_has_its_key_condition_and_envelope() -> None:
 
 
 @pytest.mark.parametrize(
+    "settings",
+    [
+        f"{REGISTRY}, format: avro",
+        f"{REGISTRY}, format: avro, schema: 'id BIGINT'",
+        f"{REGISTRY}, format: protobuf",
+        f"{JSON}, options: {{encoding: confluent}}",
+    ],
+)
+def test_the_envelope_may_have_a_schema(settings: str) -> None:
+    wanted = Upsert(("id",), "", "debezium")
+    assert upsert_of(f"{settings}, mode: upsert, key: id, envelope: debezium") == wanted
+
+
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         (f"{JSON}, mode: merge", "mode: expected append or upsert, not 'merge'"),
@@ -59,11 +77,11 @@ def test_a_keyed_table_has_its_key_condition_and_envelope() -> None:
         (f"{JSON}, mode: upsert, key: id, envelope: maxwell", "envelope: expected debezium, not"),
         (
             "format: csv, schema: 'id INT', mode: upsert, key: id, envelope: debezium",
-            "envelope: debezium needs format: json, not csv",
+            "envelope: debezium needs format: json, avro or protobuf, not csv",
         ),
         (
-            f"{JSON}, options: {{encoding: confluent}}, mode: upsert, key: id, envelope: debezium",
-            "envelope: debezium is read from plain JSON",
+            f"{REGISTRY}, format: json, schema: registry, mode: upsert, key: a, envelope: debezium",
+            "envelope: debezium of values with the id of a JSON Schema infers its columns",
         ),
         (
             f"{JSON}, mode: upsert, key: id, delete_when: op = 'd'",
@@ -83,6 +101,19 @@ def test_settings_that_do_not_fit_are_reported(settings: str, message: str) -> N
     with pytest.raises(BadPipelineFile) as caught:
         upsert_of(settings)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("options", ["{}", "{encoding: confluent}"])
+def test_the_schema_of_an_envelope_is_not_that_of_a_file(tmp_path: Path, options: str) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}
+    (tmp_path / "r.avsc").write_text(json.dumps(schema))
+    with pytest.raises(BadPipelineFile) as caught:
+        upsert_of(
+            f"{REGISTRY}, format: avro, schema: '{tmp_path / 'r.avsc'}', options: {options},"
+            " mode: upsert, key: id, envelope: debezium"
+        )
+    told = "envelope: debezium in avro reads the schemas of values from a registry, not from a file"
+    assert told in str(caught.value)
 
 
 def test_a_query_over_a_keyed_table_is_rejected() -> None:
