@@ -261,6 +261,20 @@ def test_events_may_be_protobuf_or_framed_json(
     assert list(dead_letters(pipeline)) == [7]
 
 
+def test_an_update_to_another_key_takes_the_old_row_away(
+    broker: SawlogServer, topic: str, tmp_path: Path, registry: SchemaRegistry, source: Source
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    old: Row = {"id": 1, "state": "open", "price": Decimal("1.00")}
+    moved, changed = {**old, "id": 2}, {**old, "id": 3, "state": "paid"}
+    pipeline = debezium_pipeline(tmp_path, broker.bootstrap, topic, registry)
+    events = [Event("c", None, old), Event("u", old, moved), Event("c", None, {**old, "id": 3}),
+              Event("u", {**old, "id": 3}, changed)]  # fmt: skip
+    send_framed(broker.bootstrap, topic, [source.record(7, event, 0) for event in events])
+    assert landed_rows(pipeline) == {2: moved, 3: changed}
+    assert dead_letters(pipeline) == {}
+
+
 def test_declared_columns_bind_the_rows(
     broker: SawlogServer, topic: str, tmp_path: Path, registry: SchemaRegistry, source: Source
 ) -> None:

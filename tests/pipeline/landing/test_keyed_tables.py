@@ -302,6 +302,74 @@ def test_a_delete_of_debezium_takes_its_key_from_no_other_column(
     assert dead_letters(pipeline) == []
 
 
+def test_a_delete_of_debezium_without_its_row_takes_the_key_of_the_record(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    pipeline = keyed_pipeline(
+        tmp_path, broker.bootstrap, topic, "format: json, key: [id, shop], envelope: debezium"
+    )
+    rows = [{"id": number, "shop": "a", "n": number} for number in range(6)]
+    keys: list[Json] = [{"id": number, "shop": "a"} for number in range(6)]
+    deletes: list[tuple[Json, Json]] = [
+        (keys[0], event("d", None, None, wrapped=False)),
+        (keys[1], event("d", {"id": 1, "n": 1}, None, wrapped=False)),
+        (keys[2], event("d", {"id": None, "shop": None}, None, wrapped=True)),
+        ({"id": 9, "shop": "z"}, event("d", rows[3], None, wrapped=False)),
+        (None, event("d", {"id": 4}, None, wrapped=False)),
+        ({"id": 4}, event("d", {"id": 4}, None, wrapped=False)),
+    ]
+    creates = [(key, event("c", None, row, wrapped=False))
+               for key, row in zip(keys, rows, strict=True)]  # fmt: skip
+    send_keyed(broker.bootstrap, topic, [*creates, *deletes])
+    assert landed(pipeline, "id") == [(4,), (5,)]
+    told = "a delete whose key does not give id, shop: no value for the key (id, shop)"
+    assert dead_letters(pipeline) == [(10, told), (11, told)]
+
+
+def test_an_update_of_debezium_to_another_key_takes_the_old_row_away(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    """The key of the table is not that of the database, whose changes would be two events."""
+    create_topic(broker.bootstrap, topic, 1)
+    pipeline = keyed_pipeline(
+        tmp_path, broker.bootstrap, topic, "format: json, key: [sku, shop], envelope: debezium"
+    )
+
+    def row(sku: str, shop: int = 1, n: int = 0) -> dict[str, Any]:
+        return {"id": 7, "sku": sku, "shop": shop, "n": n}
+
+    def update(before: Json, after: Json) -> tuple[Json, Json]:
+        return {"id": 7}, event("u", before, after, wrapped=False)
+
+    send_keyed(
+        broker.bootstrap,
+        topic,
+        [
+            update(None, row("a")),
+            update(row("a"), row("b", n=1)),
+            update(row("c"), row("c", n=2)),
+            update({"sku": "c"}, row("d")),
+            update({"id": 7, "sku": None, "shop": None}, row("e")),
+        ],
+    )
+    kept = [("c", 1, 2), ("d", 1, 0), ("e", 1, 0)]
+    assert landed(pipeline, "sku", "shop", "n") == [("b", 1, 1), *kept]
+    send_keyed(
+        broker.bootstrap,
+        topic,
+        [
+            update(row("b"), row("b", 2, n=3)),
+            update(row("b", 2), row("a", 2)),
+            update(row("a", 2), row("b")),
+            update({"sku": "d", "shop": "none"}, row("f")),
+            update(row("e"), {"sku": None}),
+        ],
+    )
+    assert landed(pipeline, "sku", "shop", "n") == [("b", 1, 0), *kept, ("f", 1, 0)]
+    assert dead_letters(pipeline) == [(9, "no value for the key (sku, shop)")]
+
+
 def test_a_truncation_stops_the_table(broker: SawlogServer, topic: str, tmp_path: Path) -> None:
     create_topic(broker.bootstrap, topic, 1)
     pipeline = keyed_pipeline(

@@ -1,8 +1,8 @@
-"""What the records of a keyed table do to its rows: replace a row, delete one, or neither.
+"""What the records of a keyed table do to its rows: replace a row, delete one, both, or neither.
 
 A record with a null value (a tombstone) deletes the row of its key; so does a record whose row
-fulfils `delete_when`, and a delete event of Debezium. All others are rows. A record that names no
-key is a dead letter.
+fulfils `delete_when`, and a delete event of Debezium. All others are rows; an update of Debezium
+to another key deletes the row of the old one too. A record that names no key is a dead letter.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +21,7 @@ from sawlog.pipeline.formats.parsed import BadRow, Format, Parsed
 from sawlog.pipeline.landing.configuration.conditions import Condition, InvalidCondition
 from sawlog.pipeline.landing.configuration.pipeline_config import RECORD_KEY, Upsert
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
-from sawlog.pipeline.landing.task.record_keys import RecordKeyParser, reject_null_keys
+from sawlog.pipeline.landing.task.record_keys import RecordKeyParser, all_valid, reject_null_keys
 
 if TYPE_CHECKING:
     from sawlog.pipeline.formats.registry_keys import FramedKeys
@@ -35,6 +35,7 @@ class ChunkChanges(NamedTuple):
     records: pa.RecordBatch  # those with rows
     values: pa.Array | None  # the row of each of them, to be parsed; None: the values have it
     deletes: pa.RecordBatch
+    old_keys: pa.RecordBatch  # deletes too, of keys that rows among `records` had before
     dead: pa.RecordBatch
 
 
@@ -64,6 +65,9 @@ class KeyedRecords:
         is_delete = pc.and_(pc.is_null(rows), pc.invert(is_bad))
         deleting = records.filter(is_delete)
         keys = self._keys_of(deleting, before.filter(is_delete))
+        has_both = pc.and_(has_row, pc.is_valid(before))
+        moving, old_keys = self._old_keys(records.filter(has_both), before.filter(has_both),
+                                          rows.filter(has_both))  # fmt: skip
         dead = [
             dead_rows(*partition, records, Parsed(keys.rows, None, bad)),
             dead_rows(*partition, deleting, keys),
@@ -73,6 +77,7 @@ class KeyedRecords:
             records.filter(has_row),
             rows.filter(has_row) if is_unwrapped else None,
             self._placed(assemble(*partition, deleting, keys)),
+            self._placed(assemble(*partition, moving, old_keys)),
             pa.Table.from_batches(dead).combine_chunks().to_batches()[0]
             if any(part.num_rows for part in dead)
             else dead[0],
@@ -107,6 +112,23 @@ class KeyedRecords:
         names = dict.fromkeys([*PLACE, *self._keys])
         return rows.select([name for name in names if name in rows.schema.names])
 
+    def _old_keys(
+        self, records: pa.RecordBatch, before: pa.Array, after: pa.Array
+    ) -> tuple[pa.RecordBatch, Parsed]:
+        """The records whose row had another key before, and the key columns of the rows before.
+
+        A row before that lacks a key column is not known. A key that does not fit the columns of
+        the table is bad, and has no row there.
+        """
+        has_moved = pa.repeat(pa.scalar(False), len(records))
+        if self._value_keys and len(records):
+            old, new = self._key_parser.texts(before), self._key_parser.texts(after)
+            for one, other in zip(old, new, strict=True):
+                has_moved = pc.or_(has_moved, pc.fill_null(pc.not_equal(one, other), False))
+            has_moved = pc.and_(has_moved, all_valid(old))
+        moving = records.filter(has_moved)
+        return moving, self._keys_of(moving, before.filter(has_moved))
+
     def _keys_of(self, records: pa.RecordBatch, before: pa.Array) -> Parsed:
         """The key columns of rows to delete, from the row before or the key of the record."""
         nothing = pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
@@ -116,7 +138,8 @@ class KeyedRecords:
         if self._framed_keys is not None and len(records):
             record_keys, bad_keys = self._framed_keys.to_json(records)
         if self._value_keys and len(records):
-            parsed = self._key_parser.parse(before, record_keys)
+            is_whole = pc.or_(all_valid(self._key_parser.texts(before)), pc.is_null(record_keys))
+            parsed = self._key_parser.parse(pc.if_else(is_whole, before, _NONE), record_keys)
         if RECORD_KEY in self._keys:
             keys = records.select([RECORD_KEY])
             kept = keys if parsed.kept is None else keys.take(parsed.kept)

@@ -284,7 +284,8 @@ class _Landing:
         if part.changes is None:
             return _Changes(count, rows, (deletes,), dead)
         count += part.changes.deletes.num_rows
-        return _Changes(count, rows, (deletes, part.changes.deletes), [*dead, part.changes.dead])
+        gone = (deletes, part.changes.deletes, part.changes.old_keys)
+        return _Changes(count, rows, gone, [*dead, part.changes.dead])
 
     def _with_partition_values(self, parsed: Parsed) -> Parsed:
         """Make rows bad of which the table would lose a value, to partitions that are null."""

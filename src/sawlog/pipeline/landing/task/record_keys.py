@@ -41,6 +41,16 @@ class RecordKeyParser:
             assert parsed is not None
         return reject_null_keys(parsed, parsed.rows, self._columns)
 
+    def texts(self, rows: pa.Array) -> list[pa.Array]:
+        """Each key column of rows as text, whatever its type; null where a row lacks it."""
+        fields = pa.schema([pa.field(name, pa.string()) for name in self._columns])
+        none = pa.scalar(None, pa.string())
+        found: list[list[pa.Array]] = [[] for _ in self._columns]
+        for part in parser(_JSON, fields, infer=False)(rows):
+            for name, arrays in zip(self._columns, found, strict=True):
+                arrays.extend(_in_place(part, part.rows.column(name), none))
+        return [pa.concat_arrays(arrays) for arrays in found]
+
     def _without_schema(self, keys: pa.Array) -> pa.Array:
         """Take the payload of objects that have one and no key column."""
         is_object = pc.fill_null(pc.starts_with(keys, "{"), False)
@@ -101,6 +111,14 @@ class RecordKeyParser:
     def _are_scalars(self, texts: pa.Array, parsed: Parsed) -> bool:
         bad = texts.take(pa.array([row.row for row in parsed.bad], pa.int64())).drop_null()
         return len(self._columns) == 1 and not pc.any(pc.starts_with(bad, "{")).as_py()
+
+
+def all_valid(columns: Sequence[pa.Array]) -> pa.Array:
+    """Which rows have no null in one of the columns."""
+    found = pc.is_valid(columns[0])
+    for column in columns[1:]:
+        found = pc.and_(found, pc.is_valid(column))
+    return found
 
 
 def reject_null_keys(parsed: Parsed, keys: pa.RecordBatch, columns: Sequence[str]) -> Parsed:
