@@ -1,6 +1,7 @@
 """Keyed tables of Debezium's events whose schemas are in a registry; a broker, without Spark."""
 
 import datetime as dt
+import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -273,6 +274,29 @@ def test_an_update_to_another_key_takes_the_old_row_away(
     send_framed(broker.bootstrap, topic, [source.record(7, event, 0) for event in events])
     assert landed_rows(pipeline) == {2: moved, 3: changed}
     assert dead_letters(pipeline) == {}
+
+
+def test_events_in_plain_json_may_have_keys_with_schemas(
+    broker: SawlogServer, topic: str, tmp_path: Path, registry: SchemaRegistry, source: Source
+) -> None:
+    """A connector with other converters for keys than for values."""
+    create_topic(broker.bootstrap, topic, 1)
+    pipeline = debezium_pipeline(tmp_path, broker.bootstrap, topic, registry, "format: json")
+
+    def key(number: int) -> Sent:
+        return source.keys.avro(KEY, {"id": number})
+
+    def value(event: Event) -> Sent:
+        return Sent(json.dumps(event.envelope).encode(), [])
+
+    creates = [(key(number), value(Event("c", None, {"id": number}))) for number in range(4)]
+    deletes = [(key(0), None), (Sent(b'{"id": 1}', []), None), (key(2), value(Event("d")))]
+    send_framed(broker.bootstrap, topic, [*creates, *deletes])
+    assert landed_rows(pipeline).keys() == {3}
+    send_framed(broker.bootstrap, topic, [(Sent(b"\0\0\0\0\x63\2", []), None), (key(3), None)])
+    assert landed_rows(pipeline) == {}
+    told = "a delete whose key does not give id: schema id 99: the registry has no such schema"
+    assert dead_letters(pipeline) == {7: told}
 
 
 def test_declared_columns_bind_the_rows(

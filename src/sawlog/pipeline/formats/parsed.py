@@ -24,10 +24,11 @@ class FormatError(ValueError):
 class Format:
     """The format of values; each parser documents its options.
 
-    With a registry, the schemas of the values are there. With an `envelope` a value is a change
-    event, and its row is parsed: `debezium`, or empty if a value is a row. `epoch_millis` are the
-    paths of timestamps whose numbers are milliseconds, and `hinted_bigints` those of integers that
-    stay so, both in JSON.
+    With a registry, the schemas of the values are there; `key_registry` has those of keys, which
+    are decoded in keyed tables only and may be framed if values are not. With an `envelope` a value
+    is a change event, and its row is parsed: `debezium`, or empty if a value is a row.
+    `epoch_millis` are the paths of timestamps whose numbers are milliseconds, and `hinted_bigints`
+    those of integers that stay so, both in JSON.
     """
 
     kind: Kind
@@ -36,6 +37,12 @@ class Format:
     epoch_millis: Sequence[str] = ()
     hinted_bigints: Sequence[str] = ()
     envelope: str = ""
+    key_registry: RegistryUrl | None = None
+
+    @property
+    def any_registry(self) -> RegistryUrl | None:
+        """The registry that tasks ask, of which there is one."""
+        return self.registry if self.key_registry is None else self.key_registry
 
 
 class ColumnRules(NamedTuple):

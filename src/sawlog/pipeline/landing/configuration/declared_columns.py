@@ -6,6 +6,7 @@ becomes `value_<name>`, as do fields named like a column of the record.
 
 import base64
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +18,12 @@ from sawlog.pipeline.formats.landed_rows import table_schema, value_schema
 from sawlog.pipeline.formats.parsed import Format, FormatError
 from sawlog.pipeline.formats.schema_inference import from_avro, from_ddl
 from sawlog.pipeline.formats.spark_types import field_column
-from sawlog.pipeline.landing.configuration.pipeline_config import INFER, REGISTRY, LandedTable
+from sawlog.pipeline.landing.configuration.pipeline_config import (
+    INFER,
+    RECORD_KEY,
+    REGISTRY,
+    LandedTable,
+)
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 
 AVRO_FILE, PROTOBUF_FILE = ".avsc", ".desc"
@@ -41,8 +47,12 @@ def format_of(config: LandedTable) -> Format:
         )
         millis, bigints = epoch_millis(columns), list(leaf_paths(columns, pa.types.is_int64))
     registry = config.registry if uses_registry(config) else None
-    envelope = config.upsert.envelope if config.upsert is not None else ""
-    return Format(config.format, options, registry, millis, bigints, envelope)  # type: ignore[arg-type]
+    found = Format(config.format, options, registry, millis, bigints)  # type: ignore[arg-type]
+    if config.upsert is None:
+        return found
+    has_columns = any(name != RECORD_KEY for name in config.upsert.key)
+    key_registry = config.registry if has_columns else None
+    return replace(found, envelope=config.upsert.envelope, key_registry=key_registry)
 
 
 def uses_registry(config: LandedTable) -> bool:

@@ -191,7 +191,7 @@ def _task_options(batches: Mapping[str, Batch]) -> TaskOptions:
     registries = {
         name: registry.options
         for name, batch in batches.items()
-        if (registry := batch.landing.parameters.format.registry) is not None
+        if (registry := batch.landing.parameters.format.any_registry) is not None
     }
     return TaskOptions(lakes.pop(), registries)
 

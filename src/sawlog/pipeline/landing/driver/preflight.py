@@ -180,7 +180,7 @@ def _selected(config: LandedTable, topics: tuple[str, ...]) -> str:
 
 def _registry_failure(config: LandedTable) -> LandingFailure | None:
     """Why the registry of a table cannot be used; None if it can, or there is none."""
-    registry = format_of(config).registry
+    registry = format_of(config).any_registry
     try:
         if registry is not None:
             registry_client(registry).check()

@@ -189,12 +189,12 @@ class KeyedRecords:
 
 
 def _framed_keys(format_: Format) -> "FramedKeys | None":
-    """The decoder of keys with the id of a schema, if values may have one."""
-    if not is_framed(format_):
+    """The decoder of keys with the id of a schema, if there may be such keys."""
+    if format_.key_registry is None and not is_framed(format_):
         return None
     from sawlog.pipeline.formats.registry_keys import FramedKeys  # slow to import
 
-    return FramedKeys(format_.registry)
+    return FramedKeys(format_.key_registry)
 
 
 def _spread(column: pa.Array, at: pa.Array, count: int) -> pa.Array:

@@ -6,7 +6,7 @@ the driver commits it, so a task may die, or run twice, at any time.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -117,10 +117,12 @@ def read_parameters(
 ) -> LandingParameters:
     """Decode the JSON; `options` are those of the lake."""
     fields: dict[str, Any] = json.loads(text)
-    format_ = Format(**fields["format"])
-    if format_.registry is not None:
-        registry = RegistryUrl(format_.registry, registry_options)
-        format_ = replace(format_, registry=registry)
+    urls = {
+        name: RegistryUrl(url, registry_options)
+        for name in ("registry", "key_registry")
+        if (url := fields["format"][name]) is not None
+    }
+    format_ = Format(**{**fields["format"], **urls})
     upsert = fields["upsert"]
     return LandingParameters(
         **{

@@ -44,6 +44,16 @@ def test_other_tables_do_not_use_the_registry(entry: str) -> None:
     assert format_of(table(entry)).registry is None
 
 
+def test_keys_of_keyed_tables_may_have_schemas_in_the_registry() -> None:
+    of_values = format_of(table("format: avro, mode: upsert, key: id"))
+    of_keys = format_of(table("format: json, mode: upsert, key: id"))
+    assert (of_values.registry, of_values.key_registry) == ("http://r:8081", "http://r:8081")
+    assert (of_keys.registry, of_keys.key_registry) == (None, "http://r:8081")
+    assert of_keys.any_registry == "http://r:8081"
+    for entry in ("format: json", "mode: upsert, key: key"):
+        assert format_of(table(entry)).any_registry is None
+
+
 def test_a_table_may_have_a_registry_of_its_own() -> None:
     options = "registry: [http://a, http://b], registry_options: {token: word-of-the-table}"
     found = table(f"format: avro, {options}")
