@@ -15,7 +15,7 @@ from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.formats.schema_inference import ddl
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
 from sawlog.pipeline.landing.failures import FailureKind, classify
-from sawlog.pipeline.landing.task.landing_task import landing_parameters
+from sawlog.pipeline.landing.task.landing_task import landing_parameters, read_parameters
 from sawlog.pipeline.registry import registry_client
 from sawlog.pipeline.registry.registry_client import RegistryUnavailable
 from support.pipeline.confluent_values import Sent, Serializers
@@ -162,6 +162,22 @@ def test_parameters_of_tasks_show_no_credentials(tmp_path: Path) -> None:
     assert json.loads(parameters.to_json())["format"]["registry"] == "http://r"
     copy = pickle.loads(pickle.dumps(parameters))
     assert copy.format.registry.options["token"] == TOKEN
+
+
+def test_the_registry_of_keys_reaches_tasks_with_its_credentials(tmp_path: Path) -> None:
+    tables = (
+        "  t: {topic: a, format: json, mode: upsert, key: id, registry: 'http://r',"
+        f" registry_options: {{token: {TOKEN}}}}}\n"
+    )
+    pipeline = pipeline_of(tmp_path, "b:1", tables)
+    table = pipeline.landed[0]
+    text = landing_parameters(pipeline, table, {"t": bytes(16)}).to_json()
+    assert TOKEN not in text
+    assert table.registry is not None
+    found = read_parameters(text, registry_options=table.registry.options).format
+    assert found.registry is None
+    assert found.key_registry is not None
+    assert found.key_registry.options["token"] == TOKEN
 
 
 @pytest.mark.long
