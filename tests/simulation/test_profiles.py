@@ -7,6 +7,7 @@ from sawlog.core.ids import NodeId
 from sawlog.simulation.cluster_profile import FLUSH_BY_SYSTEM, Cleanup, ClusterProfile
 from sawlog.simulation.invariants.committed_log import records_between
 from sawlog.simulation.world.faults import Fault, FaultKind
+from sawlog.simulation.world.request_log import RequestLog
 from sawlog.simulation.world.simulation import SimulationOptions
 from sawlog.simulation.world.workload import CLASSIC_GROUP, TOPIC
 from support.simulation.scenario import ONE, THREE, TWO, Scenario
@@ -75,6 +76,35 @@ def test_members_of_a_classic_group_commit_and_rebalance() -> None:
     readers = {poll.consumer.split("/")[0] for poll in history.polls}
     assert any(reader.startswith("classic-0") for reader in readers)
     assert any(reader.startswith("classic-1") for reader in readers)
+
+
+@pytest.mark.long
+def test_transactional_clients_of_both_versions_have_several_requests_in_flight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_flight: dict[str, int] = {}
+    added: set[str] = set()
+    sent = RequestLog.sent
+
+    def noted(self: RequestLog, text: str) -> int:
+        number = sent(self, text)
+        kind, _, client, *_ = text.split()
+        if kind == "ProduceRequest":
+            count = sum(each.text == text for each in self.open.values())
+            in_flight[client] = max(in_flight.get(client, 0), count)
+        elif kind == "AddPartitionsToTxnRequest":
+            added.add(client)
+        return number
+
+    monkeypatch.setattr(RequestLog, "sent", noted)
+    scenario = run(
+        ClusterProfile(transactional_clients=3, pipelining_clients=2, older_clients=2),
+        Fault(3_000, FaultKind.KILL, ONE, 300),
+    )
+    assert added == {"copier-1", "copier-2"}
+    assert in_flight["copier-0"] > 2
+    assert in_flight["copier-1"] > 2
+    assert scenario.transactional.history.last_offsets.keys() == {*added, "copier-0"}
 
 
 @pytest.mark.long

@@ -47,6 +47,10 @@ class ClusterProfile:
     cleanup: Cleanup = Cleanup.NONE
     classic_members: int = 0
     transactional_clients: int = 0
+    pipelining_clients: int = 0
+    """The first ones of the transactional clients."""
+    older_clients: int = 0
+    """The last ones of the transactional clients."""
 
     @classmethod
     def of(cls, seed: int) -> "ClusterProfile":
@@ -54,7 +58,15 @@ class ClusterProfile:
         policy = FLUSH_BY_SYSTEM if generator.random() < 0.3 else FLUSH_BEFORE_COMMIT
         cleanup = generator.choice((Cleanup.NONE, *Cleanup))
         classic_members = generator.choice((0, 0, 1, 2))
-        return cls(policy, cleanup, classic_members, generator.choice((0, 1, 2, 3)))
+        transactional_clients = generator.choice((0, 1, 2, 3))
+        return cls(
+            policy,
+            cleanup,
+            classic_members,
+            transactional_clients,
+            generator.randint(0, transactional_clients),
+            generator.randint(0, transactional_clients),
+        )
 
     @property
     def commits_on_flush(self) -> bool:
@@ -76,5 +88,6 @@ class ClusterProfile:
         return (
             f"flush.policy={self.flush_policy}, {self.cleanup.value}, "
             f"{self.classic_members} classic members, "
-            f"{self.transactional_clients} transactional clients"
+            f"{self.transactional_clients} transactional clients "
+            f"({self.pipelining_clients} pipelining, {self.older_clients} older)"
         )

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sawlog.broker.api.produce import _Verification
 from sawlog.broker.transaction_markers import CoordinatorMarkers
 from sawlog.groups.offsets.offset_table import OffsetTable
 from sawlog.simulation.cluster_profile import ClusterProfile
@@ -17,6 +18,7 @@ from support.simulation.planted_bug import bug
 from support.simulation.planted_faults import repeated
 
 COPIERS = ClusterProfile(transactional_clients=2)
+PIPELINES = ClusterProfile(transactional_clients=2, pipelining_clients=2, older_clients=1)
 KILLS = repeated(FaultKind.KILL)
 SLOW = repeated(FaultKind.SLOW_NETWORK, duration_ms=1_500)
 DEPOSALS = repeated(FaultKind.EXPIRED_SESSION, every_ms=1_000)
@@ -105,3 +107,14 @@ def producer_epoch_is_reused(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Transaction, "_to", to_without_epoch)
     patch.setattr(ProducerStates, "check_marker", lambda *_: None)
+
+
+@bug("18", profile=PIPELINES, duration_ms=SHORT_MS, faults=[], words="refused as out of order")
+def request_overtakes_one_that_is_verified(patch: pytest.MonkeyPatch) -> None:
+    """A batch whose transaction has been begun while it waited is verified nevertheless, and later
+    requests, which are not, are appended before it."""
+    patch.setattr(
+        _Verification,
+        "_append_verified",
+        lambda self: [each.replica.name for each in self._unverified],
+    )

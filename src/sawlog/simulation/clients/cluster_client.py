@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import NodeId
 from sawlog.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from sawlog.protocol.peers import PeerConnection, PeerError
+from sawlog.protocol.peers import PeerError
 from sawlog.protocol.record_batch import batches_in, check_crc
 from sawlog.protocol.records import iterate
 from sawlog.protocol.schema import Message
@@ -16,6 +16,7 @@ from sawlog.simulation.world.simulated_node import PORT
 
 if TYPE_CHECKING:
     from sawlog.protocol.messages.fetch_response import AbortedTransaction
+    from sawlog.protocol.peer_channel import PeerChannel
     from sawlog.simulation.world.simulated_cluster import SimulatedCluster
 
 REQUEST_TIMEOUT_MS = 4_000
@@ -39,7 +40,7 @@ class ClusterClient:
         self.is_stopped = False
         self.generator = Generator(seed)
         self._peers = cluster.network.peers(name, cluster.schedule.scope())
-        self._connections: dict[tuple[NodeId, str], PeerConnection] = {}
+        self._connections: dict[tuple[NodeId, str], PeerChannel] = {}
 
     def send(
         self,
@@ -49,6 +50,7 @@ class ClusterClient:
         *,
         timeout_ms: int = REQUEST_TIMEOUT_MS,
         purpose: str = "",
+        highest_version: int | None = None,
     ) -> None:
         """Send a request on the connection for this purpose."""
         connection = self._connections.get((node, purpose))
@@ -63,7 +65,7 @@ class ClusterClient:
             requests.ended(number, response if isinstance(response, PeerError) else None)
             answered(None if isinstance(response, PeerError) else response)
 
-        connection.send(request, done, timeout_ms=timeout_ms)
+        connection.send(request, done, timeout_ms=timeout_ms, highest_version=highest_version)
 
     def any_node(self) -> NodeId:
         return self.generator.choice(list(self._cluster.nodes))

@@ -15,6 +15,11 @@ from typing import TYPE_CHECKING, Any
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import NodeId
 from sawlog.protocol.compression import Codec
+from sawlog.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from sawlog.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
 from sawlog.protocol.messages.end_txn_request import EndTxnRequest
 from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from sawlog.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -53,6 +58,12 @@ MAX_ATTEMPTS = 8
 """After as many attempts of one request the client begins another life."""
 CRASH_SHARE, ABORT_SHARE = 0.08, 0.2
 
+# The last versions of transaction version 1
+PRODUCE_VERSION_1 = 11
+_ADD_PARTITIONS_VERSION = 3  # later ones are for brokers
+_OFFSET_COMMIT_VERSION = 4
+_END_VERSION = 4
+
 RETRIABLE = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -82,6 +93,9 @@ class TransactionalClient(ClusterClient):
     Invariants: only answers to requests of the present life count; `_sequences` has the next
     sequence number of each partition in the present producer epoch. A stopped client leaves its
     open transaction to the timeout, as one that is gone does.
+
+    An older client speaks transaction version 1: it adds partitions and its group to the
+    transaction itself, and keeps its producer epoch when a transaction ends.
     """
 
     def __init__(
@@ -91,8 +105,11 @@ class TransactionalClient(ClusterClient):
         topic: str,
         seed: int,
         history: TransactionHistory,
+        *,
+        is_older: bool = False,
     ) -> None:
         super().__init__(cluster, name, topic, seed)
+        self._is_older = is_older
         self._history = history
         self._life = 0
         self._reads_last_offset = False
@@ -117,9 +134,10 @@ class TransactionalClient(ClusterClient):
         request: Message,
         code_of: CodeOf,
         succeeded: Callable[[Any], None],
+        older_version: int | None = None,
     ) -> None:
         """Send a request until it succeeds, as long as its errors can pass. `with_node` looks up
-        the broker for each attempt."""
+        the broker for each attempt; `older_version` is the highest that an older client knows."""
         life = self._life
 
         def answered(response: Any) -> None:
@@ -139,7 +157,13 @@ class TransactionalClient(ClusterClient):
             if node is None:
                 self._retry(attempt)
             else:
-                self.send(node, request, answered, purpose=f"life {life}")
+                self.send(
+                    node,
+                    request,
+                    answered,
+                    purpose=f"life {life}",
+                    highest_version=older_version if self._is_older else None,
+                )
 
         def attempt() -> None:
             if life == self._life:
@@ -177,9 +201,15 @@ class TransactionalClient(ClusterClient):
         self.send(self.any_node(), request, answered, purpose="coordinator")
 
     def _ask_coordinator(
-        self, kind: int, request: Message, code_of: CodeOf, succeeded: Callable[[Any], None]
+        self,
+        kind: int,
+        request: Message,
+        code_of: CodeOf,
+        succeeded: Callable[[Any], None],
+        older_version: int | None = None,
     ) -> None:
-        self._ask(partial(self._with_coordinator, kind), request, code_of, succeeded)
+        with_node = partial(self._with_coordinator, kind)
+        self._ask(with_node, request, code_of, succeeded, older_version)
 
     # A life
 
@@ -251,42 +281,75 @@ class TransactionalClient(ClusterClient):
             self.refresh(self._begin_transaction)
             return
         self._count += 1
+        self._unsent = self._new_batches()
+        writes = [write for batch in self._unsent for write in batch]
+        self._transaction = Transaction(self.name, self._next_number, writes)
+        self._history.transactions.append(self._transaction)
+        self._history.reads.writes += writes
+        if self._is_older:
+            self._add_partitions()
+        else:
+            self._produce()
+
+    def _new_batches(self) -> list[list[Write]]:
+        """The batches of a transaction, each for one partition."""
         by_partition: dict[int, list[Write]] = {}
         for _ in range(self.generator.randrange(1, 5)):
             write = self._new_write(self.generator.choice(sorted(self.leaders)))
             by_partition.setdefault(write.partition, []).append(write)
-            self._next_number += 1
-        writes = [write for batch in by_partition.values() for write in batch]
-        self._transaction = Transaction(self.name, self._next_number, writes)
-        self._history.transactions.append(self._transaction)
-        self._history.reads.writes += writes
-        self._unsent = list(by_partition.values())
-        self._produce()
+        return list(by_partition.values())
 
     def _new_write(self, partition: int) -> Write:
         value = f"{self.name}:{self._next_number}:{self._count}".encode()
         now_ms = self.schedule.monotonic_ms()
+        self._next_number += 1
         # No acknowledgement promises anything before that of the commit.
         return Write(self.name, partition, value, 1, True, now_ms, Outcome.FAILED, key=value)
 
+    def _add_partitions(self) -> None:
+        partitions = sorted({batch[0].partition for batch in self._unsent})
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.name,
+            v3_and_below_producer_id=self._producer_id,
+            v3_and_below_producer_epoch=self._producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(self.topic, partitions)],
+        )
+        self._ask_coordinator(
+            TRANSACTION_KEY,
+            request,
+            _add_partitions_code,
+            lambda _: self._produce(),
+            _ADD_PARTITIONS_VERSION,
+        )
+
     def _produce(self) -> None:
+        """Send the batches and go on with the offset when all are acknowledged."""
         if not self._unsent:
             self._commit_offset()
             return
         batch = self._unsent.pop()
         partition = batch[0].partition
         sequence = self._sequences[partition]
-        data = PartitionProduceData(partition, self._encode(batch, sequence))
-        topic = TopicProduceData(self.topic, self.topic_id, [data])
-        request = ProduceRequest(self.name, ACKS_ALL, PRODUCE_TIMEOUT_MS, [topic])
+        request = self._produce_request(batch, sequence)
 
         def appended(_: Any) -> None:
             self._sequences[partition] = sequence + len(batch)
             self._produce()
 
-        self._ask(lambda then: then(self.leader_of(partition)), request, _produce_code, appended)
+        self._ask(
+            lambda then: then(self.leader_of(partition)),
+            request,
+            produce_code,
+            appended,
+            PRODUCE_VERSION_1,
+        )
         if self.generator.random() < CRASH_SHARE:
             self._begin_life_later()  # while the request is under way
+
+    def _produce_request(self, batch: list[Write], sequence: int) -> ProduceRequest:
+        data = PartitionProduceData(batch[0].partition, self._encode(batch, sequence))
+        topic = TopicProduceData(self.topic, self.topic_id, [data])
+        return ProduceRequest(self.name, ACKS_ALL, PRODUCE_TIMEOUT_MS, [topic])
 
     def _encode(self, batch: list[Write], sequence: int) -> bytes:
         now_ms = self.schedule.now_ms()
@@ -305,6 +368,15 @@ class TransactionalClient(ClusterClient):
         )
 
     def _commit_offset(self) -> None:
+        if not self._is_older:
+            self._send_offset()
+            return
+        request = AddOffsetsToTxnRequest(
+            self.name, self._producer_id, self._producer_epoch, self.name
+        )
+        self._ask_coordinator(TRANSACTION_KEY, request, _code, lambda _: self._send_offset())
+
+    def _send_offset(self) -> None:
         assert self._transaction is not None
         partition = TxnOffsetCommitRequestPartition(0, self._transaction.next_number)
         request = TxnOffsetCommitRequest(
@@ -314,7 +386,9 @@ class TransactionalClient(ClusterClient):
             self._producer_epoch,
             topics=[TxnOffsetCommitRequestTopic(self.topic, self.topic_id, [partition])],
         )
-        self._ask_coordinator(GROUP_KEY, request, _txn_offset_code, lambda _: self._end())
+        self._ask_coordinator(
+            GROUP_KEY, request, _txn_offset_code, lambda _: self._end(), _OFFSET_COMMIT_VERSION
+        )
 
     def _end(self) -> None:
         if self.generator.random() < CRASH_SHARE:
@@ -328,7 +402,8 @@ class TransactionalClient(ClusterClient):
         request = EndTxnRequest(self.name, self._producer_id, self._producer_epoch, commits)
 
         def ended(response: Any) -> None:
-            self._use_epoch(response)
+            if not self._is_older:
+                self._use_epoch(response)
             transaction.ended_ms = self.schedule.monotonic_ms()
             if commits:
                 self._set_outcome(transaction, Outcome.ACKNOWLEDGED)
@@ -336,7 +411,7 @@ class TransactionalClient(ClusterClient):
                 self._next_number = min(number_of(write.value) for write in transaction.writes)
             self.schedule.after(self.generator.choice((0, 5, 50)), self._begin_transaction)
 
-        self._ask_coordinator(TRANSACTION_KEY, request, _code, ended)
+        self._ask_coordinator(TRANSACTION_KEY, request, _code, ended, _END_VERSION)
         if self.generator.random() < CRASH_SHARE:
             self._begin_life_later()  # without knowing how the transaction ended
 
@@ -351,7 +426,15 @@ def _code(response: Any) -> int:
     return int(response.error_code)
 
 
-def _produce_code(response: Any) -> int:
+def _add_partitions_code(response: Any) -> int:
+    """The error that is no OPERATION_NOT_ATTEMPTED, if there is one."""
+    results = response.results_by_topic_v3_and_below[0].results_by_partition
+    codes = {int(each.partition_error_code) for each in results}
+    causes = codes - {int(ErrorCode.OPERATION_NOT_ATTEMPTED)}
+    return max(causes or codes)
+
+
+def produce_code(response: Any) -> int:
     return int(response.responses[0].partition_responses[0].error_code)
 
 

@@ -34,6 +34,10 @@ class TransactionHistory:
     last_offsets: dict[str, int] = field(default_factory=dict)
     """By client: the committed offset of its group after all faults have healed."""
 
+    out_of_order: list[Write] = field(default_factory=list)
+    """Refused with OUT_OF_ORDER_SEQUENCE_NUMBER, although all batches before them in their
+    partition were acknowledged."""
+
 
 def number_of(value: bytes) -> int:
     """The number that a value copies; the client and the attempt stand around it."""
@@ -43,6 +47,7 @@ def number_of(value: bytes) -> int:
 def check_transactions(history: TransactionHistory) -> None:
     """Raise Violation if a transaction was ever visible that was not committed, or one is visible
     in part or not at all after all faults have healed."""
+    _check_order(history)
     _check_polls(history)
     visible = {value for records in history.reads.last_reads.values() for _, value in records}
     for transaction in history.transactions:
@@ -67,6 +72,15 @@ def check_transactions(history: TransactionHistory) -> None:
                 f"partition {found[0].partition}",
             )
     _check_numbers(history, visible)
+
+
+def _check_order(history: TransactionHistory) -> None:
+    for write in history.out_of_order:
+        raise Violation(
+            "18",
+            f"the batch of {write.producer} with {write.value!r} for partition {write.partition} "
+            f"was refused as out of order, and all before it were acknowledged",
+        )
 
 
 def _check_polls(history: TransactionHistory) -> None:

@@ -91,9 +91,7 @@ class Simulation:
         )
         self.cluster.trace.note(f"a cluster with {self.profile}")
         self.workload = ClusterWorkload(self.cluster, seed, self._factor, self.profile)
-        self.transactional = TransactionalWorkload(
-            self.cluster, seed, self._factor, self.profile.transactional_clients
-        )
+        self.transactional = TransactionalWorkload(self.cluster, seed, self._factor, self.profile)
         acknowledgements = Acknowledgements(self.cluster.schedule, TOPIC, self.workload.min_in_sync)
         self.workload.history.on_acknowledged = acknowledgements.acknowledged
         deleted = DeletedRecords(TOPIC, self.profile.cleanup, self.workload.deleted)

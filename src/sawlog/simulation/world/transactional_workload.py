@@ -3,7 +3,9 @@ it with read_committed. All of them write to one history."""
 
 from sawlog.simulation.clients.cluster_client import ClusterClient
 from sawlog.simulation.clients.partition_reader import READ_COMMITTED, ConsumerClient
+from sawlog.simulation.clients.pipelining_client import PipeliningClient
 from sawlog.simulation.clients.transactional_client import TransactionalClient
+from sawlog.simulation.cluster_profile import ClusterProfile
 from sawlog.simulation.history.checks import check_history
 from sawlog.simulation.history.history import History, Outcome
 from sawlog.simulation.history.transactions import TransactionHistory, check_transactions
@@ -16,26 +18,36 @@ LATE_MS = 6_000
 
 
 class TransactionalWorkload:
-    """`clients` transactional clients, none of which runs yet; without any all methods do
+    """The transactional clients of the profile, none of which runs yet; without any all methods do
     nothing."""
 
     def __init__(
-        self, cluster: SimulatedCluster, seed: int, replication_factor: int, clients: int
+        self,
+        cluster: SimulatedCluster,
+        seed: int,
+        replication_factor: int,
+        profile: ClusterProfile,
     ) -> None:
         self._cluster = cluster
         self._seed = seed * 31 + 11
         self._factor = replication_factor
         self.history = TransactionHistory()
+        count = profile.transactional_clients
         self._clients = [
-            TransactionalClient(
-                cluster, f"copier-{number}", TRANSACTIONAL_TOPIC, self._seed + number, self.history
+            (PipeliningClient if number < profile.pipelining_clients else TransactionalClient)(
+                cluster,
+                f"copier-{number}",
+                TRANSACTIONAL_TOPIC,
+                self._seed + number,
+                self.history,
+                is_older=number >= count - profile.older_clients,
             )
-            for number in range(clients)
+            for number in range(count)
         ]
         self._readers: list[ConsumerClient] = []
         self._last_reader: ConsumerClient | None = None
         self._last_reads = History()
-        self.has_topic = not clients
+        self.has_topic = not self._clients
         self._is_stopped = False
 
     def create_topic(self) -> None:
