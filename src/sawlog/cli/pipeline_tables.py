@@ -88,9 +88,9 @@ def status(file: str, as_json: bool) -> None:
     if as_json:
         print_json([_as_json(entry) for entry in found])
     else:
-        columns = ("table", "topic", "state", "since", "records read", "lag", "rows", "rows/s",
-                   "last commit", "version", "files", "small", "MB", "dead letters",
-                   "skipped", "reason")  # fmt: skip
+        columns = ("table", "topic", "state", "since", "records read", "lag", "held back",
+                   "rows", "rows/s", "last commit", "version", "files", "small", "MB",
+                   "dead letters", "skipped", "reason")  # fmt: skip
         texts = ("table", "topic", "state", "since", "last commit", "reason")
         numbers = [column for column in columns if column not in texts]
         print_table(columns, [_row(entry) for entry in found], numbers=numbers)
@@ -105,10 +105,10 @@ def _row(entry: "TableStatus") -> tuple[Any, ...]:
     size = None if entry.size_bytes is None else entry.size_bytes / 1e6
     return (
         entry.table, entry.topic, entry.state.value, _ago(entry.since_ms),
-        _grouped(entry.records_read), _grouped(entry.lag), _grouped(entry.rows),
-        _grouped(entry.rows_per_s), _ago(entry.committed_ms), _grouped(entry.version),
-        _grouped(entry.files),
-        _grouped(entry.small_files), _grouped(size), _grouped(entry.dead_letters),
+        _grouped(entry.records_read), _grouped(entry.lag), _grouped(entry.held_back),
+        _grouped(entry.rows), _grouped(entry.rows_per_s), _ago(entry.committed_ms),
+        _grouped(entry.version), _grouped(entry.files), _grouped(entry.small_files),
+        _grouped(size), _grouped(entry.dead_letters),
         _skipped_count(entry.skipped), entry.reason,
     )  # fmt: skip
 
@@ -141,6 +141,7 @@ def _ago(at_ms: int | None) -> str | None:
 
 def _as_json(entry: "TableStatus") -> dict[str, Any]:
     at = entry.committed_ms
+    held_back = {records.partition: records.size for records in entry.held_back_ranges}
     return {
         "table": entry.table,
         "topic": entry.topic,
@@ -151,6 +152,7 @@ def _as_json(entry: "TableStatus") -> dict[str, Any]:
         "version": entry.version,
         "records_read": entry.records_read,
         "lag": entry.lag,
+        "held_back": entry.held_back,
         "rows": entry.rows,
         "rows_per_s": entry.rows_per_s,
         "last_commit": _iso(at),
@@ -165,6 +167,7 @@ def _as_json(entry: "TableStatus") -> dict[str, Any]:
                 "partition": tp.partition,
                 "offset": at,
                 "end": (entry.ends or {}).get(tp),
+                "held_back": None if entry.held_back is None else held_back.get(tp, 0),
             }
             for tp, at in sorted((entry.offsets or {}).items())
         ],

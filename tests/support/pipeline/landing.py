@@ -54,6 +54,7 @@ class RecordedEvents:
         self.states: list[tuple[str, RunState, LandingFailure | None]] = []
         self.batches: list[tuple[str, LandedBatch]] = []
         self.progress: list[tuple[str, BatchProgress]] = []
+        self.measured: list[tuple[str, int, int]] = []
 
     def report(self, table: str, text: str) -> None:
         self.lines.append(f"{table}: {text}")
@@ -65,7 +66,7 @@ class RecordedEvents:
         self.batches.append((table, batch))
 
     def progress_measured(self, table: str, done: int, ends: int) -> None:
-        """Progress is ignored."""
+        self.measured.append((table, done, ends))
 
     def state_changed(
         self, table: str, state: RunState, failure: LandingFailure | None = None

@@ -98,7 +98,7 @@ def test_a_check_leaves_nothing_behind_and_without_a_broker_has_its_own_code(
 def test_numbers_of_a_status_have_thousands_separators() -> None:
     entry = TableStatus("t", "a", version=1_234, records_read=5_000_000, rows_per_s=12_345.67)
     row = _row(entry)
-    assert (row[4], row[5], row[7], row[9]) == ("5,000,000", None, "12,345.7", "1,234")
+    assert (row[4], row[5], row[8], row[10]) == ("5,000,000", None, "12,345.7", "1,234")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
+from sawlog.pipeline.source.batch_planning import OffsetRange
 from sawlog.pipeline.source.offset_json import Offsets
 
 _MAX_NAMED = 3
@@ -39,6 +40,20 @@ class TopicState:
         """The end offset of each partition at the isolation level of the landing."""
         partitions = self._cluster.retry(self._partitions)
         return self._offsets(partitions, LATEST, read_committed=self._read_committed)
+
+    def held_back(self, ends: Offsets) -> list[OffsetRange]:
+        """The records between `ends` and the ends of the logs that open transactions hold back.
+
+        The last stable offsets are requested again after the log ends, so that records written
+        between two requests do not count. If all logs end at `ends`, one request is sent.
+        """
+        if not self._read_committed:
+            return []
+        log_ends = self._offsets(ends, LATEST)
+        behind = [partition for partition, end in ends.items() if end < log_ends[partition]]
+        stable = self._offsets(behind, LATEST, read_committed=True) if behind else {}
+        found = (OffsetRange(tp, max(end, ends[tp]), log_ends[tp]) for tp, end in stable.items())
+        return [records for records in found if records.size > 0]
 
     def check_end_offsets(self, landed: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
         """Raise LandingFailure if a log ends before the landed offsets.

@@ -14,6 +14,7 @@ from sawlog.pipeline.landing.failures import LandingFailure
 from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner, backlog
 from sawlog.pipeline.landing.task.landing_task import LandingParameters, landing_parameters
 from sawlog.pipeline.landing.task.task_report import TaskReport
+from sawlog.pipeline.source.batch_planning import OffsetRange
 from sawlog.pipeline.source.offset_json import Offsets
 
 if TYPE_CHECKING:
@@ -21,11 +22,15 @@ if TYPE_CHECKING:
 
 
 class PreparedLanding(NamedTuple):
-    """A table that is ready to land; `last` are the ends of a run with `--once`."""
+    """A table that is ready to land.
+
+    A run with `--once` ends at `last`; `held_back` are the records after it of open transactions.
+    """
 
     ready: PreparedTable
     parameters: LandingParameters
     last: Offsets | None
+    held_back: Sequence[OffsetRange] = ()
 
 
 def set_up(
@@ -34,8 +39,11 @@ def set_up(
     """Create or check the table. Raises LandingFailure, KafkaError, ClientError or TableError."""
     ready = prepare(cluster, config)
     parameters = landing_parameters(pipeline, config, ready.topics)
-    last = planner_of(cluster, parameters).check_ends(ready.starts) if once else None
-    return PreparedLanding(ready, parameters, last)
+    if not once:
+        return PreparedLanding(ready, parameters, None)
+    planner = planner_of(cluster, parameters)
+    last = planner.check_ends(ready.starts)
+    return PreparedLanding(ready, parameters, last, planner.held_back(last))
 
 
 def planner_of(cluster: Cluster, parameters: LandingParameters) -> BatchPlanner:

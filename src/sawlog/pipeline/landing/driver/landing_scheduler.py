@@ -38,6 +38,10 @@ from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
 from sawlog.pipeline.landing.driver.spark_session import in_own_pool
 from sawlog.pipeline.landing.driver.table_setup import no_topics
 from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure, classify
+from sawlog.pipeline.landing.planning.held_back_records import (
+    count_held_back,
+    describe_held_back,
+)
 from sawlog.pipeline.landing.planning.landing_schedule import LandingSchedule
 from sawlog.pipeline.landing.planning.topic_poller import TIMEOUT_MS, PolledTopics, TopicPoller
 from sawlog.pipeline.landing.topic_check import check_topic_id, topic_deleted
@@ -85,6 +89,7 @@ class LandingScheduler:
         self._offsets: dict[str, Offsets] = {}  # the newest known, also between two runs
         self._missing_since_s: dict[str, float] = {}
         self._new_topics: dict[str, set[str]] = {}  # those that were reported
+        self._held_back: dict[str, Offsets] = {}  # the last stable offsets that were reported
         self._polled: PolledTopics | None = None
         self._are_brokers_silent = False
         self._progress_at_s = self._check_at_s = 0.0
@@ -200,6 +205,9 @@ class LandingScheduler:
         """Schedule what is left, or end a run with `--once` that has landed all."""
         rows, weight = run.backlog()
         if run.once and rows == 0:
+            if run.landing is not None and run.landing.held_back:
+                text = describe_held_back(run.landing.held_back)
+                self._events.report(run.config.name, f"not landed, since {text}")
             self._end(run, None)
         else:
             self._schedule.measured(run.config.name, rows, weight, time.monotonic())
@@ -284,6 +292,8 @@ class LandingScheduler:
             self._take_ends(run, polled)
             if not run.has_ended and not self._add_topics(run, polled):
                 self._measure(run)
+        if polled.held_back:
+            self._report_held_back(polled)
         if time.monotonic() >= self._progress_at_s:
             self._progress_at_s = time.monotonic() + _PROGRESS_S
             self._report_progress(polled)
@@ -366,12 +376,31 @@ class LandingScheduler:
             self._events.report("brokers", text)
         self._are_brokers_silent = not is_answered
 
+    def _report_held_back(self, polled: PolledTopics) -> None:
+        """Report each last stable offset that does not move once."""
+        for name, offsets in self._offsets.items():
+            config = self._watched.get(name)
+            if config is None or not config.read_committed:
+                continue
+            reported = self._held_back.setdefault(name, {})
+            held = [
+                records
+                for partition, records in sorted(polled.held_back.items())
+                if partition in offsets and reported.get(partition) != records.start
+            ]
+            if held:
+                reported |= {records.partition: records.start for records in held}
+                self._events.report(name, describe_held_back(held))
+
     def _report_progress(self, polled: PolledTopics) -> None:
+        """Report the offsets of each table and the ends of its logs, as far as they are known."""
         for name, offsets in self._offsets.items():
             config = self._watched.get(name)
             ends = {} if config is None else polled.ends.get(config.read_committed, {})
-            if all(partition in ends for partition in offsets):
+            if config is not None and all(partition in ends for partition in offsets):
                 end = sum(ends[partition] for partition in offsets)
+                if config.read_committed:
+                    end += count_held_back(polled.held_back, offsets)
                 self._events.progress_measured(name, sum(offsets.values()), end)
 
     # In other threads

@@ -34,6 +34,8 @@ from sawlog.pipeline.landing.driver.table_state import (
     recorded_runs,
 )
 from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure, classify
+from sawlog.pipeline.landing.planning.held_back_records import describe_held_back
+from sawlog.pipeline.source.batch_planning import OffsetRange
 
 _RECENT_MS = 5 * 60 * 1_000
 _NOT_LANDING = frozenset({State.STOPPED, State.WAITING, State.STALLED})
@@ -51,7 +53,8 @@ class TableStatus:
     drivers: tuple[str, ...] = ()  # those that run it
     version: int | None = None
     records_read: int | None = None  # the sum of the next offsets of all partitions
-    lag: int | None = None
+    lag: int | None = None  # to the ends of the logs
+    held_back: int | None = None  # the part of the lag that open transactions hold back
     rows: int | None = None
     rows_per_s: float | None = None  # over the last five minutes with commits
     committed_ms: int | None = None
@@ -60,7 +63,8 @@ class TableStatus:
     size_bytes: int | None = None
     dead_letters: int | None = None
     offsets: Mapping[TopicPartition, int] | None = None
-    ends: Mapping[TopicPartition, int] | None = None
+    ends: Mapping[TopicPartition, int] | None = None  # those of the logs
+    held_back_ranges: Sequence[OffsetRange] = ()
     skipped: Sequence[SkippedRecords] = ()  # accepted losses, oldest first
 
 
@@ -94,6 +98,9 @@ class _Records:
             TableState(entry.state, entry.reason), entry.lag, runs, self._now_ms,
             patience_ms=patience_ms, is_query=entry.topic is None,
         )  # fmt: skip
+        if entry.held_back_ranges:
+            held_back = describe_held_back(entry.held_back_ranges)
+            reason = held_back if reason is None else f"{reason}; {held_back}"
         return replace(entry, state=state, reason=reason, since_ms=since_ms, drivers=drivers)
 
 
@@ -105,7 +112,7 @@ def _landed_status(config: LandedTable, brokers: "_Brokers") -> TableStatus:
     """The status by the checks of a run; a table that could land is ready."""
     known = brokers.preflight(config)
     try:
-        entry = status_of(config, known.ends)
+        entry = status_of(config, known.ends, known.held_back)
     except (TableError, OSError) as error:
         failure = classify(error)
         return TableStatus(config.name, str(config.selection), _state(failure), failure.message)
@@ -147,9 +154,17 @@ def _query_status(
 
 
 def status_of(
-    config: LandedTable | QueryTable, ends: Mapping[TopicPartition, int] | None
+    config: LandedTable | QueryTable,
+    ends: Mapping[TopicPartition, int] | None,
+    held_back: Sequence[OffsetRange] = (),
 ) -> TableStatus:
-    """The status by the table's log alone; `ends` are the end offsets of its topic, if known."""
+    """The status by the table's log alone.
+
+    `ends` are the end offsets of its topic, if known, and `held_back` the records after them that
+    open transactions hold back.
+    """
+    if ends is not None:
+        ends = {**ends, **{records.partition: records.end for records in held_back}}
     landed = config if isinstance(config, LandedTable) else None
     topic = None if landed is None else str(landed.selection)
     if not table_exists(config):
@@ -168,6 +183,7 @@ def status_of(
         version=table.version,
         records_read=sum(offsets.values()) if landed else None,
         lag=None if ends is None else _lag(offsets, ends),
+        held_back=None if ends is None else sum(records.size for records in held_back),
         rows=detail.rows,
         rows_per_s=recent_rate(table),
         committed_ms=table.committed_ms,
@@ -177,6 +193,7 @@ def status_of(
         dead_letters=None if landed is None else _rows(landed.dead_path),
         offsets=offsets,
         ends=ends,
+        held_back_ranges=held_back,
         skipped=skipped_records(table.properties),
     )
 

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +44,7 @@ from sawlog.pipeline.registry.registry_client import (
     RegistryUnavailable,
     registry_client,
 )
+from sawlog.pipeline.source.batch_planning import OffsetRange
 from sawlog.pipeline.source.offset_json import Offsets
 
 _MAX_NAMED = 5
@@ -62,6 +63,7 @@ class PreflightResult(NamedTuple):
     starts: Offsets | None = None  # None: there is no table yet
     ends: Offsets | None = None  # None: unknown, or of another topic than the one that landed
     failure: LandingFailure | None = None
+    held_back: Sequence[OffsetRange] = ()  # the records after `ends` of open transactions
     topics: tuple[str, ...] = ()  # the existing ones that the table selects
 
 
@@ -89,7 +91,7 @@ def preflight(cluster: Cluster, config: LandedTable) -> PreflightResult:
         ids = {str(topic.name): landed_topic_id(table, topic.name) for topic in topics}
         state = TopicState(cluster, ids, read_committed=config.read_committed)
         ends = state.check_end_offsets(starts, state.ends())
-        found = found._replace(ends=ends)
+        found = found._replace(ends=ends, held_back=state.held_back(ends))
         state.check_start_offsets(starts, ends)
     except _FAILURES as error:
         return found._replace(failure=classify(error))

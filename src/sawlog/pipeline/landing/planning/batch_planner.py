@@ -7,7 +7,7 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.configuration.pipeline_config import CommitBounds
 from sawlog.pipeline.landing.topic_check import TopicState
-from sawlog.pipeline.source.batch_planning import Limits, plan_batch
+from sawlog.pipeline.source.batch_planning import Limits, OffsetRange, plan_batch
 from sawlog.pipeline.source.offset_json import Offsets
 
 
@@ -38,6 +38,10 @@ class BatchPlanner:
     def check_ends(self, starts: Mapping[TopicPartition, int]) -> Offsets:
         """The end offsets now, none before `starts`. Raises LandingFailure if a log ends there."""
         return self._topic_state.check_end_offsets(starts, self.ends())
+
+    def held_back(self, ends: Offsets) -> list[OffsetRange]:
+        """The records after `ends` that open transactions hold back."""
+        return self._topic_state.held_back(ends)
 
     def bounded(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
         """The part of the records before `ends` that one batch may have.

@@ -2,7 +2,8 @@
 
 A poll is one ListOffsets request per broker and isolation level. Metadata of all topics is
 requested every second, so that new partitions, and new topics that match a pattern, are found and a
-topic that was deleted, or created again, is noticed.
+topic that was deleted, or created again, is noticed. The log ends of partitions that are read with
+read_committed and do not move are requested every ten seconds (`held_back_records.py`).
 """
 
 import math
@@ -18,6 +19,8 @@ from sawlog.client.net.metadata import Topic
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicName, TopicPartition
 from sawlog.pipeline.landing.configuration.topic_selection import TopicSelection
+from sawlog.pipeline.landing.planning.held_back_records import HeldBackRecords
+from sawlog.pipeline.source.batch_planning import OffsetRange
 from sawlog.pipeline.source.offset_json import Offsets
 
 METADATA_EVERY_S = 1.0
@@ -31,6 +34,7 @@ class PolledTopics(NamedTuple):
     errors: Mapping[TopicName, KafkaError]
     ends: Mapping[bool, Offsets]  # by isolation level; partitions without an answer are missing
     is_answered: bool  # whether any broker answered
+    held_back: Mapping[TopicPartition, OffsetRange]  # by open transactions, for a minute
 
 
 class TopicPoller:
@@ -46,6 +50,7 @@ class TopicPoller:
         self._levels: dict[str, frozenset[bool]] = {}
         self._wanted: Mapping[TopicSelection, frozenset[bool]] = {}
         self._refresh_at_s = -math.inf
+        self._held_back = HeldBackRecords()
 
     def poll(self, wanted: Mapping[TopicSelection, frozenset[bool]]) -> PolledTopics:
         """Poll topics, each at the isolation levels (read_committed) that tables read it with."""
@@ -53,7 +58,7 @@ class TopicPoller:
             try:
                 self._fetch(wanted)
             except (KafkaError, ClientError):
-                return PolledTopics({}, {}, {}, is_answered=False)
+                return PolledTopics({}, {}, {}, is_answered=False, held_back={})
             self._wanted = wanted
             self._refresh_at_s = self._monotonic_s() + METADATA_EVERY_S
         topics, errors = self._topics, self._errors
@@ -69,7 +74,12 @@ class TopicPoller:
             if partitions:
                 ends[level], is_answered = self._ends(partitions, level)
                 answers.append(is_answered)
-        return PolledTopics(topics, errors, ends, is_answered=any(answers) or not answers)
+        held = self._held_back.found(
+            ends.get(True, {}), self._monotonic_s(), lambda still: self._ends(still, False)[0]
+        )
+        return PolledTopics(
+            topics, errors, ends, is_answered=any(answers) or not answers, held_back=held
+        )
 
     def _fetch(self, wanted: Mapping[TopicSelection, frozenset[bool]]) -> None:
         """Fetch the metadata of named topics, and of all if there are patterns."""

@@ -16,6 +16,7 @@ from sawlog.pipeline.landing.driver import table_setup
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.landing.planning import batch_planner
 from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner, backlog
+from sawlog.pipeline.source.batch_planning import OffsetRange
 
 PARTITION = partition_of("t", 0)
 
@@ -104,3 +105,14 @@ def test_a_table_starts_at_the_last_stable_offset(log: Log, time_ms: int) -> Non
     config = LandedTable("t", "/t", "t", "g", start=AtTime(time_ms))
     cluster: Any = None
     assert table_setup.resolve_starts(cluster, config, [PARTITION]) == {PARTITION: 350}
+
+
+def test_records_of_an_open_transaction_are_held_back(log: Log) -> None:
+    log.end, log.stable = 400, 390
+    assert planner().held_back({PARTITION: 390}) == [OffsetRange(PARTITION, 390, 400)]
+    assert planner().held_back({PARTITION: 395}) == [OffsetRange(PARTITION, 395, 400)], "landed"
+
+
+def test_records_written_after_the_ends_were_found_are_not_held_back(log: Log) -> None:
+    assert planner().held_back({PARTITION: 390}) == []
+    assert planner().held_back({PARTITION: 400}) == []
