@@ -203,6 +203,8 @@ def test_loading_coordinator_accepts_heartbeats_only() -> None:
     machine.kill()
     machine.boot()
     assert machine.send(HeartbeatRequest(GROUP, 1, member.member_id)).answered.error_code == 0
+    sync = SyncGroupRequest(GROUP, 1, member.member_id, None, "consumer", "range")
+    assert machine.send(sync).answered.error_code == ErrorCode.REBALANCE_IN_PROGRESS  # join again
     assert machine.send(join()).answered.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 

@@ -90,7 +90,10 @@ def sync_group(
     once = RespondOnce(request.reply)
 
     def refuse(error: KafkaError) -> None:
-        once(sync_error(error.code))
+        """Ask the member to join again while the coordinator loads, as Kafka did before 4.0: the
+        rebalance is over, and clients stop at COORDINATOR_LOAD_IN_PROGRESS here."""
+        is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        once(sync_error(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else error.code))
 
     if request.api_version >= FIRST_SYNC_WITH_PROTOCOL and (
         message.protocol_type is None or message.protocol_name is None
