@@ -47,7 +47,7 @@ files on the same disk, and Iceberg tables with the embedded catalog.
 A landing from a cold start is a process of `sawlog pipeline run --once`, measured from its start to
 its first commit and to its end, with the CPU and memory of its JVM and its workers. The keyed table
 is loaded first; its changes per second count from the first commit of changes to the last. Beside
-it, Spark 4.0.0 with its Kafka connector and delta-spark 4.2.0 reads the same batches from the same
+it, Spark 4.0.0 with its Kafka connector and delta-spark 4.0.0 reads the same batches from the same
 broker, keeps the last record of each key and merges them with MERGE into a table with its defaults.
 
 The rows of three brokers have three replicas of every partition. Kafka's nodes are broker and
@@ -97,11 +97,18 @@ SHORT = {
     Metric.IN_SYNC_AGAIN: "start of the follower to all in sync",
     Metric.CREATE: "creation",
     Metric.IDLE_CORES: "CPU when idle",
+    Metric.LANDED: "cold start to all landed",
+    Metric.LANDING_MEMORY: "peak memory",
     Metric.OUTAGE: "longest time without an acknowledgement",
     Metric.LEADERS_AGAIN: "time until all have leaders after a kill",
     **{metric: title.rpartition(",")[0] for metric, title in START_TITLES.items()},
 }
-UNITS = {Metric.RATE: "/s", Metric.P99_FACTOR: ""}
+UNITS = {
+    Metric.RATE: "/s",
+    Metric.P99_FACTOR: "",
+    Metric.LANDING_MEMORY: " MB",
+    Metric.IDLE_CORES: " cores",
+}
 
 
 TARGETS, RUNS = "Targets", "Runs"

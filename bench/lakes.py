@@ -152,7 +152,9 @@ def _lake_options(kind: str, store: Store | None) -> list[str]:
         return ["--table-format", "iceberg"]
     if kind == S3:
         assert store is not None
-        return ["--lake", f"s3://{BUCKET}", "--lake-options", json.dumps(store.options())]
+        # versitygw keeps the attributes of objects apart, so no name is used twice.
+        lake = f"s3://{BUCKET}/{time.time_ns()}"
+        return ["--lake", lake, "--lake-options", json.dumps(store.options())]
     return []
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 VERSION = "4.0.0"
 PACKAGES = (f"pyspark=={VERSION}", "pandas<3", "setuptools<81")
 ARTIFACT = ("org.apache.spark", "spark-sql-kafka-0-10_2.13", VERSION)
-DELTA_ARTIFACT = ("io.delta", "delta-spark_4.0_2.13", "4.2.0")
+DELTA_ARTIFACT = ("io.delta", "delta-spark_2.13", "4.0.0")  # 4.2.0 needs a later Spark 4.0
 DELTA_GROUPS = "io.delta,io.unitycatalog"  # the rest of its dependencies comes with Spark
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / f"spark-connector-{VERSION}"
 ENVIRONMENT = CACHE / "venv"
